@@ -1,0 +1,216 @@
+//! The typed configuration of a generated engine: widths, depths and features fixed at generation time.
+
+use serde::{Deserialize, Serialize};
+
+/// An illegal configuration. Nothing is generated from one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// A field is outside its range.
+    #[error("configuration field `{field}` is {value}, legal is {legal}")]
+    OutOfRange {
+        /// Name of the field.
+        field: &'static str,
+        /// Its value.
+        value: u64,
+        /// The legal range in words.
+        legal: String,
+    },
+}
+
+/// A configuration field, for documents, manifest and checks.
+#[derive(Clone, Copy, Debug)]
+pub struct ConfigField {
+    /// Name as in a configuration file.
+    pub name: &'static str,
+    /// Smallest legal value.
+    pub min: u32,
+    /// Largest legal value.
+    pub max: u32,
+    /// Only powers of two are legal.
+    pub power_of_two: bool,
+    /// Value of the default configuration.
+    pub default: u32,
+    /// Meaning and unit.
+    pub doc: &'static str,
+    /// Reads the field.
+    pub get: fn(&Config) -> u32,
+}
+
+macro_rules! config {
+    ($($(#[doc = $doc:literal])* $name:ident: $kind:ident $min:literal ..= $max:literal, default $default:literal;)*) => {
+        /// Widths and depths of an engine. Fields that a configuration file leaves out take the default.
+        #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(default, deny_unknown_fields)]
+        pub struct Config {
+            /// Name of the configuration, for the manifest and file headers.
+            pub name: String,
+            $($(#[doc = $doc])* pub $name: u32,)*
+            /// Whether an invalidation waits for `s_axis_done` of earlier responses. Off: they are the caller's to drain.
+            pub done_tracking: bool,
+        }
+
+        impl Default for Config {
+            fn default() -> Self {
+                Self { name: "default".into(), $($name: $default,)* done_tracking: true }
+            }
+        }
+
+        impl Config {
+            /// All numeric fields.
+            pub const FIELDS: &[ConfigField] = &[$(ConfigField {
+                name: stringify!($name), min: $min, max: $max, power_of_two: config!(@is_power_of_two $kind),
+                default: $default, doc: concat!($($doc),*), get: |config| config.$name,
+            }),*];
+        }
+    };
+    (@is_power_of_two any) => { false };
+    (@is_power_of_two power_of_two) => { true };
+}
+
+config! {
+    /// Table sets: independent geometries, BT0 slots and key spaces.
+    table_sets: power_of_two 1..=8, default 1;
+    /// Bits of a request tag that are kept; the rest reads as zero.
+    tag_bits: any 1..=16, default 16;
+    /// Bits of the function number that are kept; the rest reads as zero.
+    function_bits: any 1..=8, default 8;
+    /// Sets of the MPT cache.
+    mpt_sets: power_of_two 2..=4096, default 128;
+    /// Ways of the MPT cache.
+    mpt_ways: power_of_two 1..=8, default 4;
+    /// Sets of the TLB.
+    tlb_sets: power_of_two 2..=16384, default 1024;
+    /// Ways of the TLB.
+    tlb_ways: power_of_two 1..=8, default 4;
+    /// HEM lookups in flight.
+    hem_contexts: power_of_two 2..=256, default 128;
+    /// MTR walks in flight.
+    walk_contexts: power_of_two 2..=512, default 256;
+    /// Line reads in flight on the table port; its ID width is log2 of this.
+    reads_in_flight: power_of_two 2..=256, default 128;
+    /// Data bits of the table port.
+    table_data_bits: power_of_two 128..=512, default 512;
+    /// Requests of more than one page in flight.
+    split_contexts: power_of_two 2..=256, default 64;
+    /// Pages of one request that are held before its response starts; hold mode accepts requests of up to one page (4 KiB) fewer.
+    split_pages: power_of_two 4..=1024, default 32;
+    /// Single-page responses held for the response port.
+    response_depth: power_of_two 16..=4096, default 512;
+    /// Events held for the fault port.
+    fault_depth: power_of_two 2..=1024, default 16;
+    /// BT0 slots per context table.
+    bt0_slots: power_of_two 1..=1024, default 1024;
+}
+
+/// log2 of a power of two.
+const fn log2(value: u32) -> u32 {
+    value.trailing_zeros()
+}
+
+impl Config {
+    /// Checks every field against its legal range.
+    ///
+    /// # Errors
+    /// The first field, in order of declaration, that is illegal, with its value and what is legal.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        for field in Self::FIELDS {
+            let value = (field.get)(self);
+            if value < field.min || value > field.max || (field.power_of_two && !value.is_power_of_two()) {
+                let kind = if field.power_of_two { "a power of two in " } else { "" };
+                return Err(ConfigError::OutOfRange {
+                    field: field.name,
+                    value: u64::from(value),
+                    legal: format!("{kind}{}..={}", field.min, field.max),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Bits of a table-set number; 1 where there is one set, so that the signal exists.
+    #[must_use]
+    pub const fn table_set_bits(&self) -> u32 {
+        if self.table_sets > 1 { log2(self.table_sets) } else { 1 }
+    }
+
+    /// Bits of an MPT cache set number.
+    #[must_use]
+    pub const fn mpt_set_bits(&self) -> u32 {
+        log2(self.mpt_sets)
+    }
+
+    /// Bits of a TLB set number.
+    #[must_use]
+    pub const fn tlb_set_bits(&self) -> u32 {
+        log2(self.tlb_sets)
+    }
+
+    /// Bits of a HEM context number.
+    #[must_use]
+    pub const fn hem_context_bits(&self) -> u32 {
+        log2(self.hem_contexts)
+    }
+
+    /// Bits of an MTR walk context number.
+    #[must_use]
+    pub const fn walk_context_bits(&self) -> u32 {
+        log2(self.walk_contexts)
+    }
+
+    /// Bits of a read number, and of the table port's ID.
+    #[must_use]
+    pub const fn read_bits(&self) -> u32 {
+        log2(self.reads_in_flight)
+    }
+
+    /// Beats of a 64-byte line read.
+    #[must_use]
+    pub const fn beats_per_line(&self) -> u32 {
+        512 / self.table_data_bits
+    }
+
+    /// Bits of a split context number.
+    #[must_use]
+    pub const fn split_context_bits(&self) -> u32 {
+        log2(self.split_contexts)
+    }
+
+    /// Bits of a page slot within a split context.
+    #[must_use]
+    pub const fn split_page_bits(&self) -> u32 {
+        log2(self.split_pages)
+    }
+
+    /// Bits of a BT0 slot number; 1 where there is one slot.
+    #[must_use]
+    pub const fn bt0_slot_bits(&self) -> u32 {
+        if self.bt0_slots > 1 { log2(self.bt0_slots) } else { 1 }
+    }
+
+    /// Longest request in bytes that hold mode accepts: whatever its alignment, it touches at most `split_pages` pages.
+    #[must_use]
+    pub const fn hold_bytes_max(&self) -> u32 {
+        (self.split_pages - 1) * 4096
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_is_legal_and_every_default_is_in_range() {
+        Config::default().validate().unwrap();
+    }
+
+    #[test]
+    fn an_illegal_field_is_named_with_value_and_range() {
+        let config = Config { tlb_ways: 3, ..Config::default() };
+        assert_eq!(
+            config.validate().unwrap_err().to_string(),
+            "configuration field `tlb_ways` is 3, legal is a power of two in 1..=8"
+        );
+        let config = Config { tag_bits: 17, ..Config::default() };
+        assert_eq!(config.validate().unwrap_err().to_string(), "configuration field `tag_bits` is 17, legal is 1..=16");
+    }
+}

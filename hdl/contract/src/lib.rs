@@ -1,0 +1,21 @@
+//! Facts of Keywalk, declared once: table layouts, keys, operations, status codes, registers, ports and
+//! configuration. The RTL, the golden model, the image builder and the generated documents all read them here.
+//!
+//! Layout is shared, behaviour is not: nothing in this crate checks a request or walks a table.
+
+pub mod config;
+pub mod hem;
+pub mod key;
+pub mod layout;
+pub mod mpt_entry;
+pub mod mtr;
+pub mod op;
+pub mod ports;
+pub mod regs;
+pub mod status;
+
+pub use config::Config;
+pub use hem::Table;
+pub use layout::{Field, Layout};
+pub use op::{Operation, Right};
+pub use status::{Status, WireClass};

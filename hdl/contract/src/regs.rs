@@ -1,0 +1,215 @@
+//! Register map of the AXI4-Lite port `s_axil`: 32-bit registers at byte offsets, 64-bit counters as pairs.
+//!
+//! Tables are configured through staged writes: the fields of a table are written to `table_select`,
+//! `table_geometry` and `table_object_count`, and take effect at once when `table_commit` is written.
+
+use crate::layout::Field;
+
+/// How software may use a register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Read and write.
+    ReadWrite,
+    /// Read only; writes are ignored.
+    ReadOnly,
+    /// Write only; reads return zero.
+    WriteOnly,
+    /// Reads return the pending bits; writing a one clears a bit.
+    WriteOneToClear,
+}
+
+/// A 32-bit register.
+#[derive(Clone, Copy, Debug)]
+pub struct Register {
+    /// Name in snake case.
+    pub name: &'static str,
+    /// Byte offset.
+    pub offset: u32,
+    /// Access.
+    pub access: Access,
+    /// Value after reset. Read-only registers whose value depends on the configuration or state say 0.
+    pub reset: u32,
+    /// Meaning.
+    pub doc: &'static str,
+    /// Fields, least significant first; bits not listed are reserved and read as zero.
+    pub fields: &'static [Field],
+}
+
+/// A 64-bit counter: the low half at `offset`, the high half at `offset + 4`. Reading the low half holds the high half,
+/// so that low then high is coherent. Counters wrap, and are cleared by reset only.
+#[derive(Clone, Copy, Debug)]
+pub struct Counter {
+    /// Name in snake case.
+    pub name: &'static str,
+    /// Byte offset of the low half.
+    pub offset: u32,
+    /// What is counted.
+    pub doc: &'static str,
+}
+
+/// Bits of the AXI4-Lite address.
+pub const ADDRESS_BITS: u32 = 12;
+/// Value of register `id`: "KWLK".
+pub const ID: u32 = 0x4b57_4c4b;
+/// Value of register `version`: major << 16 | minor.
+pub const VERSION: u32 = 0x0000_0001;
+
+macro_rules! registers {
+    ($($name:ident / $text:literal @ $offset:literal $access:ident = $reset:literal, $doc:literal {
+        $($field:ident / $field_text:literal [$high:literal : $low:literal] = $field_doc:literal;)*
+    })*) => {
+        $(
+            #[doc = $doc]
+            pub mod $name {
+                use super::{Access, Register};
+                $(#[doc = $field_doc]
+                pub const $field: crate::layout::Field = crate::layout::Field {
+                    name: $field_text, low: $low, width: $high - $low + 1, doc: $field_doc,
+                };)*
+                /// The register.
+                pub const REGISTER: Register = Register {
+                    name: $text, offset: $offset, access: Access::$access, reset: $reset, doc: $doc,
+                    fields: &[$($field),*],
+                };
+            }
+        )*
+        /// All registers in order of offset.
+        pub const REGISTERS: &[Register] = &[$($name::REGISTER),*];
+    };
+}
+
+registers! {
+    id / "id" @ 0x000 ReadOnly = 0x4b57_4c4b, "Identifies the engine: \"KWLK\"." {}
+    version / "version" @ 0x004 ReadOnly = 0x0000_0001, "Version of the register map." {
+        MINOR / "minor" [15:0] = "Rises with every compatible change.";
+        MAJOR / "major" [31:16] = "Rises with every incompatible change.";
+    }
+    status / "status" @ 0x008 ReadOnly = 0, "State of the engine." {
+        READY / "ready" [0:0] = "Every RAM has been scrubbed; requests are accepted.";
+        IDLE / "idle" [1:1] = "No request, context lookup or invalidation is in flight.";
+    }
+    control / "control" @ 0x00c ReadWrite = 0x0000_000d, "Switches. Change them while `status.idle` is 1." {
+        ATOMIC_SHAPE_CHECK / "atomic_shape_check" [0:0] = "Refuse an atomic that is not 8 bytes long and 8-byte aligned.";
+        ZERO_ENTRY_LITERAL / "zero_entry_literal" [1:1] = "Take a zero page-table entry as bus address 0 instead of not present.";
+        INDEX_CHECK / "index_check" [2:2] = "Refuse a page index at or above PBL_SIZE.";
+        ALIGNMENT_CHECK / "alignment_check" [3:3] = "Refuse HEM pointers that are not 4 KiB aligned and lower page tables that are not aligned to their size. Off: 8 bytes for a table, 64 bytes for an MPT chunk.";
+        HOLD_MODE / "hold_mode" [4:4] = "Send no segment of a request before the whole of it is known to be good.";
+    }
+    merge_bytes_max / "merge_bytes_max" @ 0x010 ReadWrite = 0x8000_0000, "Longest segment in bytes that merging physically contiguous pages may make. 0: no merging. A page's part is never cut." {
+        BYTES / "bytes" [31:0] = "Bytes.";
+    }
+    hold_bytes_max / "hold_bytes_max" @ 0x014 ReadOnly = 0, "Longest request in bytes that hold mode accepts; follows from the configuration." {
+        BYTES / "bytes" [31:0] = "Bytes.";
+    }
+    interrupt_status / "interrupt_status" @ 0x018 WriteOneToClear = 0, "Pending interrupts." {
+        FAULT / "fault" [0:0] = "An event was sent on `m_axis_fault`.";
+        FAULT_LOST / "fault_lost" [1:1] = "An event was dropped because `m_axis_fault` was not drained.";
+    }
+    interrupt_enable / "interrupt_enable" @ 0x01c ReadWrite = 0, "Which pending interrupts drive the `interrupt` pin." {
+        FAULT / "fault" [0:0] = "Enables `interrupt_status.fault`.";
+        FAULT_LOST / "fault_lost" [1:1] = "Enables `interrupt_status.fault_lost`.";
+    }
+    table_select / "table_select" @ 0x020 ReadWrite = 0, "Table that `table_commit` and `bt0_commit` write." {
+        TABLE / "table" [2:0] = "0 QPC, 1 MPT, 2 CQC, 3 SRQC, 4 SCCC, 5 QPC timer, 6 CQC timer.";
+        TABLE_SET / "table_set" [10:8] = "Table set.";
+    }
+    table_geometry / "table_geometry" @ 0x024 ReadWrite = 0, "Staged geometry of the selected table." {
+        HOP_NUM / "hop_num" [1:0] = "Hops, 0 to 3.";
+        BA_PG_SZ / "ba_pg_sz" [7:4] = "BA page size: log2(bytes) - 12.";
+        BUF_PG_SZ / "buf_pg_sz" [11:8] = "Chunk size: log2(bytes) - 12.";
+        ENTRY_BYTES_LOG2 / "entry_bytes_log2" [15:12] = "log2 of the entry's bytes, 5 to 12; 6 for the MPT.";
+        BT_NUM / "bt_num" [26:16] = "Number of BT0 slots, 1 to 1024; the level-0 index is taken modulo it.";
+    }
+    table_object_count / "table_object_count" @ 0x028 ReadWrite = 0, "Staged number of objects of the selected table." {
+        COUNT / "count" [31:0] = "An index at or above it fails. 0: unchecked.";
+    }
+    table_commit / "table_commit" @ 0x02c WriteOnly = 0, "Writing any value applies `table_geometry` and `table_object_count` to the selected table." {}
+    bt0_low / "bt0_low" @ 0x030 ReadWrite = 0, "Staged BT0 base, low half." {
+        ADDRESS / "address" [31:0] = "Bits 31:0 of the bus address.";
+    }
+    bt0_high / "bt0_high" @ 0x034 ReadWrite = 0, "Staged BT0 base, high half." {
+        ADDRESS / "address" [31:0] = "Bits 63:32 of the bus address.";
+    }
+    bt0_commit / "bt0_commit" @ 0x038 WriteOnly = 0, "Writes one BT0 slot of the selected table." {
+        SLOT / "slot" [9:0] = "Slot, below bt_num.";
+        VALID / "valid" [16:16] = "1: the slot takes the staged base. 0: the slot becomes unset.";
+    }
+    key_space / "key_space" @ 0x03c WriteOnly = 0, "Key space and page unit of a table set, applied at once." {
+        NUM_MPTS_LOG2 / "num_mpts_log2" [4:0] = "log2 of the number of MPT entries, 0 to 24. 24 after reset.";
+        PAGE_SHIFT_BASE / "page_shift_base" [11:8] = "Page shift of page-size field 0, 12 to 15. 12 after reset, as in the contract.";
+        TABLE_SET / "table_set" [18:16] = "Table set.";
+    }
+    function_map / "function_map" @ 0x040 WriteOnly = 0, "Assigns a function to a table set, applied at once. All functions use set 0 after reset." {
+        FUNCTION / "function" [7:0] = "Function.";
+        TABLE_SET / "table_set" [18:16] = "Table set.";
+    }
+}
+
+/// Offset of the first counter.
+pub const COUNTERS_OFFSET: u32 = 0x200;
+
+macro_rules! counters {
+    ($($(#[doc = $doc:literal])* $name:ident = $text:literal @ $offset:literal;)*) => {
+        /// A counter by name; the discriminant is its position in [`COUNTERS`].
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum CounterName { $($(#[doc = $doc])* $name),* }
+        /// All counters in order of offset.
+        pub const COUNTERS: &[Counter] = &[$(Counter { name: $text, offset: $offset, doc: concat!($($doc),*) }),*];
+    };
+}
+
+counters! {
+    /// Requests accepted.
+    Requests = "requests" @ 0x200;
+    /// Beats sent on the response port.
+    Segments = "segments" @ 0x208;
+    /// Responses that ended in an error.
+    Errors = "errors" @ 0x210;
+    /// Requests whose MPT entry was in the cache.
+    MptHits = "mpt_hits" @ 0x218;
+    /// Requests whose MPT entry was fetched.
+    MptMisses = "mpt_misses" @ 0x220;
+    /// Pages found in the TLB.
+    TlbHits = "tlb_hits" @ 0x228;
+    /// Pages walked.
+    TlbMisses = "tlb_misses" @ 0x230;
+    /// Line reads issued on the table port.
+    TableReads = "table_reads" @ 0x238;
+    /// Line reads that joined one in flight.
+    TableReadsMerged = "table_reads_merged" @ 0x240;
+    /// Line reads answered with a bus error.
+    TableReadErrors = "table_read_errors" @ 0x248;
+    /// Context lookups and queue-buffer walks accepted.
+    ContextRequests = "context_requests" @ 0x250;
+    /// Invalidations completed.
+    Invalidations = "invalidations" @ 0x258;
+    /// Events sent on the fault port.
+    Faults = "faults" @ 0x260;
+    /// Events dropped.
+    FaultsLost = "faults_lost" @ 0x268;
+}
+
+const _: () = {
+    let mut index = 1;
+    while index < REGISTERS.len() {
+        assert!(REGISTERS[index].offset > REGISTERS[index - 1].offset, "registers overlap or are out of order");
+        assert!(REGISTERS[index].offset.is_multiple_of(4), "registers are 4-byte aligned");
+        let fields = REGISTERS[index].fields;
+        let mut next = 0;
+        let mut field = 0;
+        while field < fields.len() {
+            assert!(fields[field].low >= next, "fields of a register overlap");
+            next = fields[field].low + fields[field].width;
+            assert!(next <= 32, "a field ends above bit 31");
+            field += 1;
+        }
+        index += 1;
+    }
+    assert!(REGISTERS[REGISTERS.len() - 1].offset < COUNTERS_OFFSET, "registers run into the counters");
+    let mut index = 0;
+    while index < COUNTERS.len() {
+        assert!(COUNTERS[index].offset == COUNTERS_OFFSET + 8 * index as u32, "counters have no gaps");
+        index += 1;
+    }
+    assert!(COUNTERS_OFFSET as usize + 8 * COUNTERS.len() <= 1 << ADDRESS_BITS, "counters fit the address space");
+};
