@@ -1,0 +1,222 @@
+//! The top module `keywalk`: packs the core's field ports into AXI ports.
+
+use crate::canonicalise::Port;
+use keywalk_contract::ports::{Direction, STREAMS, StreamPort};
+use keywalk_contract::{Config, Field, regs};
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+/// Name of the top module.
+pub const TOP: &str = "keywalk";
+
+/// A port of the top module.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct TopPort {
+    /// Name.
+    pub name: String,
+    /// Bits.
+    pub width: u32,
+    /// Whether the engine receives it.
+    pub is_input: bool,
+    /// Meaning.
+    pub doc: String,
+}
+
+/// Ports of the top module in order.
+#[must_use]
+pub fn ports(config: &Config) -> Vec<TopPort> {
+    let mut ports = Vec::new();
+    let mut add = |name: &str, width: u32, is_input: bool, doc: &str| {
+        ports.push(TopPort { name: name.into(), width, is_input, doc: doc.into() });
+    };
+    add("aclk", 1, true, "clock");
+    add("aresetn", 1, true, "synchronous reset, active low");
+    for stream in &STREAMS {
+        let is_input = stream.direction == Direction::In;
+        let doc = stream.layout.doc.trim();
+        add(&format!("{}_tdata", stream.axi_name), stream.layout.bytes * 8, is_input, doc);
+        add(&format!("{}_tvalid", stream.axi_name), 1, is_input, "");
+        add(&format!("{}_tready", stream.axi_name), 1, !is_input, "");
+    }
+    let id_bits = config.read_bits();
+    for (name, width, is_input, doc) in [
+        ("arid", id_bits, false, "number of the read"),
+        ("araddr", 64, false, "bus address of the line, 64-byte aligned"),
+        ("arlen", 8, false, "beats - 1"),
+        ("arsize", 3, false, "log2 of the bytes of a beat"),
+        ("arburst", 2, false, "INCR"),
+        ("arlock", 1, false, "normal"),
+        ("arcache", 4, false, "normal, non-cacheable, bufferable"),
+        ("arprot", 3, false, "unprivileged, secure, data"),
+        ("arqos", 4, false, "none"),
+        ("arvalid", 1, false, ""),
+        ("arready", 1, true, ""),
+        ("rid", id_bits, true, "number of the read"),
+        ("rdata", config.table_data_bits, true, "part of the line"),
+        ("rresp", 2, true, "SLVERR or DECERR: bus error"),
+        ("rlast", 1, true, "last beat of the line"),
+        ("rvalid", 1, true, ""),
+        ("rready", 1, false, ""),
+    ] {
+        add(&format!("m_axi_tbl_{name}"), width, is_input, doc);
+    }
+    for (name, width, is_input) in [
+        ("awaddr", regs::ADDRESS_BITS, true),
+        ("awprot", 3, true),
+        ("awvalid", 1, true),
+        ("awready", 1, false),
+        ("wdata", 32, true),
+        ("wstrb", 4, true),
+        ("wvalid", 1, true),
+        ("wready", 1, false),
+        ("bresp", 2, false),
+        ("bvalid", 1, false),
+        ("bready", 1, true),
+        ("araddr", regs::ADDRESS_BITS, true),
+        ("arprot", 3, true),
+        ("arvalid", 1, true),
+        ("arready", 1, false),
+        ("rdata", 32, false),
+        ("rresp", 2, false),
+        ("rvalid", 1, false),
+        ("rready", 1, true),
+    ] {
+        add(&format!("s_axil_{name}"), width, is_input, "");
+    }
+    add("interrupt", 1, false, "level, see registers interrupt_status and interrupt_enable");
+    ports
+}
+
+fn range(width: u32) -> String {
+    if width == 1 { String::new() } else { format!("[{}:0] ", width - 1) }
+}
+
+/// A part-select of a stream's data that carries `width` bits of a field.
+fn part(stream: &StreamPort, field: &Field, width: u32) -> String {
+    let high = field.low + width - 1;
+    if width == 1 {
+        format!("{}_tdata[{}]", stream.axi_name, field.low)
+    } else {
+        format!("{}_tdata[{high}:{}]", stream.axi_name, field.low)
+    }
+}
+
+/// The text of the top module around a core with the given ports.
+///
+/// # Panics
+/// When the core lacks a port: a fault of this crate, found by every test.
+#[must_use]
+pub fn verilog(config: &Config, header: &str, core: &str, inputs: &[Port], outputs: &[Port]) -> String {
+    let mut text = String::new();
+    for line in header.lines() {
+        let _ = writeln!(text, "// {line}");
+    }
+    let ports = ports(config);
+    let _ = writeln!(text, "module {TOP} (");
+    let bus: Vec<&str> = STREAMS.iter().map(|stream| stream.axi_name).chain(["m_axi_tbl", "s_axil"]).collect();
+    for (number, port) in ports.iter().enumerate() {
+        match port.name.as_str() {
+            "aclk" => {
+                text.push_str("    (* X_INTERFACE_INFO = \"xilinx.com:signal:clock:1.0 aclk CLK\" *)\n");
+                let _ = writeln!(
+                    text,
+                    "    (* X_INTERFACE_PARAMETER = \"ASSOCIATED_BUSIF {}, ASSOCIATED_RESET aresetn\" *)",
+                    bus.join(":")
+                );
+            }
+            "aresetn" => {
+                text.push_str("    (* X_INTERFACE_INFO = \"xilinx.com:signal:reset:1.0 aresetn RST\" *)\n");
+                text.push_str("    (* X_INTERFACE_PARAMETER = \"POLARITY ACTIVE_LOW\" *)\n");
+            }
+            "interrupt" => {
+                text.push_str("    (* X_INTERFACE_INFO = \"xilinx.com:signal:interrupt:1.0 interrupt INTERRUPT\" *)\n");
+                // The name is fixed by the port list; it is a common word of C++, which matters to no synthesis.
+                text.push_str("    /* verilator lint_off SYMRSVDWORD */\n");
+            }
+            _ => {}
+        }
+        let direction = if port.is_input { "input" } else { "output" };
+        let comma = if number + 1 == ports.len() { "" } else { "," };
+        let comment = if port.doc.is_empty() { String::new() } else { format!(" // {}", port.doc.replace('\n', " ")) };
+        let _ = writeln!(text, "    {direction} wire {}{}{comma}{comment}", range(port.width), port.name);
+        if port.name == "interrupt" {
+            text.push_str("    /* verilator lint_on SYMRSVDWORD */\n");
+        }
+    }
+    text.push_str(");\n");
+
+    let input_width = |name: &str| inputs.iter().find(|port| port.name == name).map(|port| port.width_bits);
+    let output_width = |name: &str| outputs.iter().find(|port| port.name == name).map(|port| port.width_bits);
+    let mut connections: Vec<(String, String)> =
+        vec![("clk".into(), "aclk".into()), ("reset_n".into(), "aresetn".into())];
+    let mut unused = Vec::new();
+    for stream in &STREAMS {
+        for signal in ["valid", "ready"] {
+            connections.push((format!("{}_{signal}", stream.core_name), format!("{}_t{signal}", stream.axi_name)));
+        }
+        let mut parts = Vec::new();
+        for field in stream.layout.fields {
+            let name = format!("{}_{}", stream.core_name, field.name);
+            match stream.direction {
+                Direction::In => {
+                    let used = input_width(&name).unwrap_or(0);
+                    if used > 0 {
+                        connections.push((name, part(stream, field, used)));
+                    }
+                    if used < field.width {
+                        let rest = Field { low: field.low + used, ..*field };
+                        unused.push(part(stream, &rest, field.width - used));
+                    }
+                }
+                Direction::Out => {
+                    let used = output_width(&name).unwrap_or(0);
+                    if used > 0 {
+                        let _ = writeln!(text, "    wire {}{name};", range(used));
+                        connections.push((name.clone(), name.clone()));
+                        parts.push(name);
+                    }
+                    if used < field.width {
+                        parts.push(format!("{}'d0", field.width - used));
+                    }
+                }
+            }
+        }
+        if stream.direction == Direction::Out {
+            parts.reverse();
+            let _ = writeln!(text, "    assign {}_tdata = {{{}}};", stream.axi_name, parts.join(", "));
+        }
+    }
+    for port in inputs.iter().chain(outputs) {
+        if let Some(name) = port.name.strip_prefix("axil_") {
+            connections.push((port.name.clone(), format!("s_axil_{name}")));
+        } else if let Some(lane) = port.name.strip_prefix("tbl_rdata_") {
+            let low = 128 * lane.parse::<u32>().expect("lanes are numbered");
+            connections.push((port.name.clone(), format!("m_axi_tbl_rdata[{}:{low}]", low + 127)));
+        } else if let Some(name) = port.name.strip_prefix("tbl_") {
+            connections.push((port.name.clone(), format!("m_axi_tbl_{name}")));
+        }
+    }
+    connections.push(("interrupt_pin".into(), "interrupt".into()));
+    let size = (config.table_data_bits / 8).trailing_zeros();
+    for (name, value) in [
+        ("arsize", format!("3'd{size}")),
+        ("arburst", "2'b01".into()),
+        ("arlock", "1'b0".into()),
+        ("arcache", "4'b0011".into()),
+        ("arprot", "3'b000".into()),
+        ("arqos", "4'b0000".into()),
+    ] {
+        let _ = writeln!(text, "    assign m_axi_tbl_{name} = {value};");
+    }
+    unused.push("s_axil_awprot".into());
+    unused.push("s_axil_arprot".into());
+    let _ = writeln!(text, "    wire _unused_ok = &{{1'b0, {}, 1'b0}};", unused.join(", "));
+    let _ = writeln!(text, "    {core} core (");
+    let known: BTreeSet<&str> = connections.iter().map(|(port, _)| port.as_str()).collect();
+    for port in inputs.iter().chain(outputs) {
+        assert!(known.contains(port.name.as_str()), "the top module does not connect the core's port {}", port.name);
+    }
+    let lines: Vec<String> = connections.iter().map(|(port, wire)| format!("        .{port}({wire})")).collect();
+    let _ = writeln!(text, "{}\n    );\nendmodule", lines.join(",\n"));
+    text
+}

@@ -1,0 +1,206 @@
+//! The context port: addresses of context entries, and pages of queue buffers.
+//!
+//! **Purpose.** Sends context lookups to the HEM lookup and queue-buffer walks to the MTR walker, and their answers, in
+//! the order in which they come, to `m_axis_ctx`.
+//!
+//! **Handshake.** Channel `context_request` in, ready/valid; `context_request_ready` depends on registers. Channels
+//! `lookup` and `walk` out, ready/valid. Channel `answer` in (from the HEM lookup), ready/valid; channel `result` in (from
+//! the walker), valid only: a place was reserved. Channel `context_response` out, ready/valid. Channel `event` out with
+//! `event_valid`: taken when `event_ready`.
+//!
+//! **Latency and throughput.** Three cycles in, two out; one request per cycle.
+//!
+//! **Timing.** The shift of a direct buffer's index has a stage of its own.
+//!
+//! **Reset and flush.** Reset drops everything; the function map is scrubbed to table set 0, then `ready` rises.
+//!
+//! **Hazards.** None.
+//!
+//! **Limits.** 16 requests in flight.
+
+use crate::prim::{
+    Credit, Design, Fifo, Ram, RamStyle, Record, delay_record, hold_record, input_channel, mux_record, output_channel,
+    scrub, zero_record,
+};
+use crate::records::{ContextAnswer, ContextLookup, Event, WalkRequest, WalkResult};
+use crate::response_port::failed_table;
+use keywalk_contract::Config;
+
+/// Requests in flight.
+const DEPTH: u32 = 16;
+
+crate::record! {
+    /// A request as it comes from the context port.
+    pub struct ContextRequest(config) {
+        /// See the context port.
+        tag: config.tag_bits,
+        /// See the context port.
+        function: config.function_bits,
+        /// See the context port.
+        is_walk: 1,
+        /// See the context port.
+        table: 3,
+        /// See the context port.
+        index: 32,
+        /// See the context port.
+        root: 64,
+        /// See the context port.
+        hop: 2,
+        /// See the context port.
+        ba_pg_sz: 4,
+        /// See the context port.
+        buf_pg_sz: 4,
+        /// See the context port.
+        count: 32,
+    }
+}
+
+/// The block.
+pub struct ContextPort;
+
+impl ContextPort {
+    /// Builds the module `context_port` and gives its name.
+    pub fn build(design: &Design<'_>, config: &Config) -> String {
+        let b = design.module("context_port");
+        let request_valid = b.input("context_request_valid", 1);
+        let request = input_channel(b, "context_request", ContextRequest::widths(config));
+        let pause = b.input("pause", 1);
+        let bases: Vec<_> = (0..config.table_sets).map(|set| b.input(&format!("page_shift_base_{set}"), 2)).collect();
+        let map_write = b.input("function_map_write_valid", 1);
+        let map_function = b.input("function_map_write_function", config.function_bits);
+        let map_table_set = b.input("function_map_write_table_set", config.table_set_bits());
+        let zero_set = b.literal(0, config.table_set_bits());
+
+        let credit = Credit::new(b, "credit", DEPTH);
+        let map_scrub = scrub(b, "function_map_scrub", config.function_bits, b.flag(false));
+        let running = (!map_scrub.busy).delay_reset("running");
+        b.output("ready", running);
+        let request_ready = (credit.available & running & !pause).named("request_ready");
+        b.output("context_request_ready", request_ready);
+        let accept = (request_valid & request_ready).named("accept");
+        b.output("accepted", accept.delay_reset("accepted_q"));
+        b.output("empty", credit.full);
+
+        // Stage 1: the table set.
+        let s1_valid = accept.delay_reset("s1_valid");
+        let s1 = delay_record(request, "s1");
+        let words = 1 << config.function_bits;
+        let table_set = if config.table_sets > 1 {
+            let map = Ram::of_words(b, "function_map", words, RamStyle::for_depth(words), config.table_set_bits());
+            map.write_word(
+                map_scrub.busy.mux(map_scrub.address, map_function),
+                map_scrub.busy.mux(zero_set, map_table_set),
+                map_scrub.busy | map_write,
+            );
+            map.read_word(request.function, b.flag(true))
+        } else {
+            zero_set
+        };
+
+        // Stage 2: the page shift.
+        let base = bases
+            .iter()
+            .enumerate()
+            .skip(1)
+            .fold(bases[0], |chosen, (set, base)| table_set.is(set as u128).mux(*base, chosen));
+        let s2_valid = s1_valid.delay_reset("s2_valid");
+        let s2_table_set = table_set.delay("s2_table_set");
+        let s2_shift = (base.resize(5) + s1.buf_pg_sz.resize(5)).delay("s2_shift");
+        let s2 = delay_record(s1, "s2");
+
+        // Stage 3: the displacement of a direct buffer's page.
+        let displacement = s2.index.resize(52).shift_left(s2_shift).concat(b.literal(0, 12));
+        let is_direct = s2.hop.none();
+        let s3_valid = s2_valid.delay_reset("s3_valid");
+        let s3_offset = (is_direct.repeat(64) & displacement).delay("s3_offset");
+        let s3_table_set = s2_table_set.delay("s3_table_set");
+        let s3 = delay_record(s2, "s3");
+
+        let (lookup_queue, lookup) = Fifo::new(design, b, "lookups", DEPTH, ContextLookup::widths(config));
+        lookup_queue.push(
+            s3_valid & !s3.is_walk,
+            ContextLookup {
+                tag: s3.tag,
+                function: s3.function,
+                table_set: s3_table_set,
+                table: s3.table,
+                index: s3.index,
+            },
+        );
+        lookup_queue.pop(b.input("lookup_ready", 1));
+        b.output("lookup_valid", lookup.out_valid);
+        output_channel(b, "lookup", lookup.out);
+
+        let walk = WalkRequest {
+            is_context: b.flag(true),
+            tag: s3.tag,
+            function: s3.function,
+            table_set: s3_table_set,
+            root: s3.root,
+            hop: s3.hop,
+            ba_pg_sz: s3.ba_pg_sz,
+            index: s3.index,
+            check_index: s3.count.any(),
+            count: s3.count,
+            offset: s3_offset,
+            ..zero_record(b, WalkRequest::widths(config))
+        };
+        let (walk_queue, walks) = Fifo::new(design, b, "walks", DEPTH, WalkRequest::widths(config));
+        walk_queue.push(s3_valid & s3.is_walk, walk);
+        walk_queue.pop(b.input("walk_ready", 1));
+        b.output("walk_valid", walks.out_valid);
+        output_channel(b, "walk", walks.out);
+
+        // Answers.
+        let result_valid = b.input("result_valid", 1);
+        let result = input_channel(b, "result", WalkResult::widths(config));
+        let (_, failed) = failed_table(result.status);
+        let (result_queue, results) = Fifo::new(design, b, "results", DEPTH, ContextAnswer::widths(config));
+        result_queue.push(
+            result_valid & result.is_context,
+            ContextAnswer {
+                tag: result.tag,
+                function: result.function,
+                status: result.status,
+                table: failed,
+                hop: result.hop,
+                address: result.address,
+                index: result.index,
+            },
+        );
+        let answer_valid = b.input("answer_valid", 1);
+        let answer = input_channel(b, "answer", ContextAnswer::widths(config));
+        let out_valid = b.register_reset("out_valid", 1, 0);
+        let event_valid = b.register_reset("event_valid_q", 1, 0);
+        let response_ready = b.input("context_response_ready", 1);
+        let event_ready = b.input("event_ready", 1);
+        let may_load = ((!out_valid.value | response_ready) & (!event_valid.value | event_ready)).named("may_load");
+        let load = (may_load & (results.out_valid | answer_valid)).named("load");
+        result_queue.pop(may_load);
+        b.output("answer_ready", may_load & !results.out_valid);
+        let chosen = hold_record(mux_record(results.out_valid, results.out, answer), "out", load);
+        let (names, _) = failed_table(results.out_valid.mux(results.out.status, answer.status));
+        out_valid.next(load | (out_valid.value & !response_ready));
+        event_valid.next((load & names) | (event_valid.value & !event_ready));
+        b.output("context_response_valid", out_valid.value);
+        for (name, signal) in chosen.list() {
+            if name != "index" {
+                b.output(&format!("context_response_{name}"), signal);
+            }
+        }
+        b.output("event_valid", event_valid.value);
+        let event = Event {
+            tag: chosen.tag,
+            function: chosen.function,
+            status: chosen.status,
+            table: chosen.table,
+            hop: chosen.hop,
+            is_context: b.flag(true),
+            index: chosen.index.low_bits(24),
+            va: chosen.index.resize(64),
+        };
+        output_channel(b, "event", event);
+        credit.update(accept, out_valid.value & response_ready, b.flag(false));
+        b.name().into()
+    }
+}

@@ -1,0 +1,349 @@
+//! The core: every block, wired.
+//!
+//! **Purpose.** The whole engine with one port per field. The generator wraps it into the module `keywalk`, which packs the
+//! fields into AXI ports.
+//!
+//! **Handshake.** Streams `request`, `context_request`, `invalidate` in and `response`, `context_response`, `invalidated`,
+//! `fault` out, ready/valid; stream `done` in is always taken. AXI4-Lite port `axil`, AXI4 read port `tbl`.
+//!
+//! **Latency and throughput.** Those of the blocks: see the manifest.
+//!
+//! **Timing.** Wires only, but for the AND of the blocks' ready signals.
+//!
+//! **Reset and flush.** Synchronous reset; register `status.ready` rises when every RAM has been scrubbed.
+//!
+//! **Hazards.** See the blocks.
+//!
+//! **Limits.** See the configuration.
+
+use crate::access_check::AccessCheck;
+use crate::context_port::{ContextPort, ContextRequest};
+use crate::csr::Csr;
+use crate::entry_decode::EntryDecode;
+use crate::fault::Fault;
+use crate::fence::Fence;
+use crate::hem_lookup::HemLookup;
+use crate::key_decoder::{KeyDecoder, MISS_QUEUE_DEPTH};
+use crate::mpt_cache::MptCache;
+use crate::mtr_walker::MtrWalker;
+use crate::page_split::PageSplit;
+use crate::prim::{Design, Fifo, Instance, Signal, drive_channel, input_channel, output_channel};
+use crate::records::{
+    Bt0Write, Checked, ContextAnswer, ContextLookup, Event, GeometryWrite, LineRequest, LineResponse, LookedUp, Lookup,
+    MissRequest, MptLine, Piece, Replay, Request, SegmentBeat, WalkRequest, WalkResult,
+};
+use crate::response_port::{Response, ResponsePort};
+use crate::split_buffer::SplitBuffer;
+use crate::table_port::TablePort;
+use crate::tlb::Tlb;
+use crate::walk_queue::WalkQueue;
+use keywalk_contract::{Config, regs};
+
+/// The block.
+pub struct Core;
+
+impl Core {
+    /// Builds the module `keywalk_core` with all its blocks and gives its name.
+    pub fn build<'a>(design: &Design<'a>, config: &Config) -> String {
+        let blocks = [
+            Csr::build(design, config),
+            KeyDecoder::build(design, config),
+            MptCache::build(design, config),
+            AccessCheck::build(design, config),
+            PageSplit::build(design, config),
+            Tlb::build(design, config),
+            WalkQueue::build(design, config),
+            SplitBuffer::build(design, config),
+            ResponsePort::build(design, config),
+            HemLookup::build(design, config),
+            EntryDecode::build(design, config),
+            MtrWalker::build(design, config),
+            TablePort::build(design, config),
+            ContextPort::build(design, config),
+            Fault::build(design, config),
+            Fence::build(design, config),
+        ];
+        let b = design.module("keywalk_core");
+        let instances = blocks.map(|name| b.instance(&name, &name));
+        let [
+            csr,
+            key_decoder,
+            mpt_cache,
+            access_check,
+            page_split,
+            tlb,
+            walk_queue,
+            split_buffer,
+            response_port,
+            hem_lookup,
+            entry_decode,
+            mtr_walker,
+            table_port,
+            context_port,
+            fault,
+            fence,
+        ] = &instances;
+        let flag = |instance: &Instance<'a>, port: &str| instance.output(port, 1);
+        let wire = |from: &Instance<'a>, from_port: &str, to: &Instance<'a>, to_port: &str| {
+            to.drive(to_port, flag(from, from_port));
+        };
+        let fan = |signal: Signal<'a>, targets: &[(&Instance<'a>, &str)]| {
+            for (instance, port) in targets {
+                instance.drive(port, signal);
+            }
+        };
+
+        // Ports.
+        fan(b.input("request_valid", 1), &[(key_decoder, "request_valid")]);
+        drive_channel(key_decoder, "request", input_channel(b, "request", Request::widths(config)));
+        b.output("request_ready", flag(key_decoder, "request_ready"));
+        b.output("response_valid", flag(response_port, "response_valid"));
+        output_channel(b, "response", response_port.channel("response", Response::widths(config)));
+        response_port.drive("response_ready", b.input("response_ready", 1));
+        fan(b.input("context_request_valid", 1), &[(context_port, "context_request_valid")]);
+        let context_request = input_channel(b, "context_request", ContextRequest::widths(config));
+        drive_channel(context_port, "context_request", context_request);
+        b.output("context_request_ready", flag(context_port, "context_request_ready"));
+        b.output("context_response_valid", flag(context_port, "context_response_valid"));
+        for (field, width) in [
+            ("tag", config.tag_bits),
+            ("function", config.function_bits),
+            ("status", 8),
+            ("table", 3),
+            ("hop", 2),
+            ("address", 64),
+        ] {
+            let port = format!("context_response_{field}");
+            b.output(&port, context_port.output(&port, width));
+        }
+        context_port.drive("context_response_ready", b.input("context_response_ready", 1));
+        fence.drive("invalidate_valid", b.input("invalidate_valid", 1));
+        fence.drive("invalidate_tag", b.input("invalidate_tag", config.tag_bits));
+        b.output("invalidate_ready", flag(fence, "invalidate_ready"));
+        b.output("invalidated_valid", flag(fence, "invalidated_valid"));
+        b.output("invalidated_tag", fence.output("invalidated_tag", config.tag_bits));
+        fence.drive("invalidated_ready", b.input("invalidated_ready", 1));
+        fence.drive("done_valid", b.input("done_valid", 1));
+        b.output("done_ready", b.flag(true));
+        b.output("fault_valid", flag(fault, "fault_valid"));
+        output_channel(b, "fault", fault.channel("fault", Event::widths(config)));
+        fault.drive("fault_ready", b.input("fault_ready", 1));
+        b.output("interrupt_pin", flag(csr, "interrupt"));
+        for (name, width) in
+            [("awaddr", regs::ADDRESS_BITS), ("wdata", 32), ("wstrb", 4), ("araddr", regs::ADDRESS_BITS)]
+        {
+            csr.drive(&format!("axil_{name}"), b.input(&format!("axil_{name}"), width));
+        }
+        for name in ["awvalid", "wvalid", "bready", "arvalid", "rready"] {
+            csr.drive(&format!("axil_{name}"), b.input(&format!("axil_{name}"), 1));
+        }
+        for (name, width) in [
+            ("awready", 1),
+            ("wready", 1),
+            ("bvalid", 1),
+            ("bresp", 2),
+            ("arready", 1),
+            ("rvalid", 1),
+            ("rdata", 32),
+            ("rresp", 2),
+        ] {
+            b.output(&format!("axil_{name}"), csr.output(&format!("axil_{name}"), width));
+        }
+        for (name, width) in [("arvalid", 1), ("araddr", 64), ("arid", config.read_bits()), ("arlen", 8), ("rready", 1)]
+        {
+            b.output(&format!("tbl_{name}"), table_port.output(name, width));
+        }
+        for (name, width) in [("arready", 1), ("rvalid", 1), ("rid", config.read_bits()), ("rresp", 2), ("rlast", 1)] {
+            table_port.drive(name, b.input(&format!("tbl_{name}"), width));
+        }
+        for lane in 0..config.table_data_bits / 128 {
+            table_port.drive(&format!("rdata_{lane}"), b.input(&format!("tbl_rdata_{lane}"), 128));
+        }
+
+        // Switches and table writes.
+        wire(csr, "atomic_shape_check", access_check, "atomic_shape_check");
+        fan(flag(csr, "hold_mode"), &[(access_check, "hold_mode"), (split_buffer, "hold_mode")]);
+        fan(flag(csr, "alignment_check"), &[(hem_lookup, "alignment_check"), (mtr_walker, "alignment_check")]);
+        wire(csr, "zero_entry_literal", mtr_walker, "zero_entry_literal");
+        wire(csr, "index_check", walk_queue, "index_check");
+        split_buffer.drive("merge_bytes_max", csr.output("merge_bytes_max", 32));
+        for set in 0..config.table_sets {
+            key_decoder.drive(&format!("mpt_mask_{set}"), csr.output(&format!("mpt_mask_{set}"), 24));
+            let base = csr.output(&format!("page_shift_base_{set}"), 2);
+            let port = format!("page_shift_base_{set}");
+            fan(base, &[(entry_decode, &port), (context_port, &port)]);
+        }
+        wire(csr, "geometry_write_valid", hem_lookup, "geometry_write_valid");
+        drive_channel(hem_lookup, "geometry_write", csr.channel("geometry_write", GeometryWrite::widths(config)));
+        wire(csr, "bt0_write_valid", hem_lookup, "bt0_write_valid");
+        drive_channel(hem_lookup, "bt0_write", csr.channel("bt0_write", Bt0Write::widths(config)));
+        for (port, width) in [
+            ("function_map_write_valid", 1),
+            ("function_map_write_function", config.function_bits),
+            ("function_map_write_table_set", config.table_set_bits()),
+        ] {
+            fan(csr.output(port, width), &[(key_decoder, port), (context_port, port)]);
+        }
+
+        // Lookup.
+        let lookup_valid = flag(key_decoder, "lookup_valid");
+        let lookup = key_decoder.channel("lookup", Lookup::widths(config));
+        fan(lookup_valid, &[(mpt_cache, "lookup_valid"), (access_check, "lookup_valid")]);
+        drive_channel(access_check, "lookup", lookup);
+        mpt_cache.drive("lookup_table_set", lookup.table_set);
+        mpt_cache.drive("lookup_index", lookup.index);
+        mpt_cache.drive("lookup_is_replay", lookup.is_replay);
+        mpt_cache.drive("lookup_status", lookup.status);
+        drive_channel(mpt_cache, "lookup_line", key_decoder.channel("lookup_line", MptLine::widths(config)));
+        wire(mpt_cache, "line_found", access_check, "line_found");
+        drive_channel(access_check, "line", mpt_cache.channel("line", MptLine::widths(config)));
+        wire(access_check, "checked_valid", page_split, "checked_valid");
+        drive_channel(page_split, "checked", access_check.channel("checked", Checked::widths(config)));
+        wire(access_check, "miss_place_unused", key_decoder, "miss_place_unused");
+        wire(page_split, "place_freed", key_decoder, "split_place_freed");
+        wire(page_split, "piece_valid", tlb, "piece_valid");
+        drive_channel(tlb, "piece", page_split.channel("piece", Piece::widths(config)));
+
+        // MPT misses.
+        let miss_valid = flag(access_check, "miss_valid");
+        key_decoder.drive("split_place_unused", miss_valid);
+        let (misses, miss) = Fifo::new(design, b, "miss_queue", MISS_QUEUE_DEPTH, MissRequest::widths(config));
+        misses.push(miss_valid, access_check.channel("miss", MissRequest::widths(config)));
+        let miss_ready = flag(hem_lookup, "miss_ready");
+        misses.pop(miss_ready);
+        hem_lookup.drive("miss_valid", miss.out_valid);
+        drive_channel(hem_lookup, "miss", miss.out);
+        key_decoder.drive("miss_place_freed", (miss.out_valid & miss_ready).delay_reset("miss_place_freed"));
+        wire(hem_lookup, "replay_valid", entry_decode, "replay_valid");
+        drive_channel(entry_decode, "replay", hem_lookup.channel("replay", Replay::widths(config)));
+        wire(entry_decode, "replay_ready", hem_lookup, "replay_ready");
+        wire(entry_decode, "decoded_valid", key_decoder, "decoded_valid");
+        drive_channel(key_decoder, "decoded", entry_decode.channel("decoded", Lookup::widths(config)));
+        drive_channel(key_decoder, "line", entry_decode.channel("line", MptLine::widths(config)));
+        wire(key_decoder, "decoded_ready", entry_decode, "decoded_ready");
+
+        // Pieces and walks.
+        let looked_up_valid = flag(tlb, "looked_up_valid");
+        let looked_up = tlb.channel("looked_up", LookedUp::widths(config));
+        for target in [walk_queue, split_buffer, response_port] {
+            target.drive("looked_up_valid", looked_up_valid);
+            drive_channel(target, "looked_up", looked_up);
+        }
+        split_buffer.drive("early_split_context", tlb.output("early_split_context", config.split_context_bits()));
+        split_buffer.drive("early_split_slot", tlb.output("early_split_slot", config.split_page_bits()));
+        wire(split_buffer, "old_toggle", walk_queue, "old_toggle");
+        wire(walk_queue, "place_freed", page_split, "walk_place_freed");
+        wire(walk_queue, "place_unused", page_split, "walk_place_unused");
+        wire(walk_queue, "walk_valid", mtr_walker, "walk_valid");
+        drive_channel(mtr_walker, "walk", walk_queue.channel("walk", WalkRequest::widths(config)));
+        wire(mtr_walker, "walk_ready", walk_queue, "walk_ready");
+        let result_valid = flag(mtr_walker, "result_valid");
+        let result = mtr_walker.channel("result", WalkResult::widths(config));
+        for target in [tlb, split_buffer, response_port, context_port] {
+            target.drive("result_valid", result_valid);
+            drive_channel(target, "result", result);
+        }
+        wire(split_buffer, "context_freed", page_split, "context_freed");
+        page_split
+            .drive("context_freed_number", split_buffer.output("context_freed_number", config.split_context_bits()));
+        wire(split_buffer, "slot_freed", page_split, "slot_freed");
+        wire(split_buffer, "long_finished", page_split, "long_finished");
+        wire(split_buffer, "segment_valid", response_port, "segment_valid");
+        drive_channel(response_port, "segment", split_buffer.channel("segment", SegmentBeat::widths(config)));
+        wire(response_port, "segment_ready", split_buffer, "segment_ready");
+        wire(response_port, "single_place_freed", page_split, "single_place_freed");
+
+        // Table reads.
+        for (client, channel, line_valid) in
+            [(hem_lookup, "hem_request", "hem_line_valid"), (mtr_walker, "walk_request", "walk_line_valid")]
+        {
+            table_port.drive(&format!("{channel}_valid"), flag(client, "line_request_valid"));
+            drive_channel(table_port, channel, client.channel("line_request", LineRequest::widths(config)));
+            client.drive("line_request_ready", flag(table_port, &format!("{channel}_ready")));
+            client.drive("line_valid", flag(table_port, line_valid));
+        }
+        let line = table_port.channel("line", LineResponse::widths(config));
+        drive_channel(hem_lookup, "line", line);
+        drive_channel(mtr_walker, "line", line);
+
+        // The context port.
+        wire(context_port, "lookup_valid", hem_lookup, "lookup_valid");
+        drive_channel(hem_lookup, "lookup", context_port.channel("lookup", ContextLookup::widths(config)));
+        wire(hem_lookup, "lookup_ready", context_port, "lookup_ready");
+        wire(hem_lookup, "answer_valid", context_port, "answer_valid");
+        drive_channel(context_port, "answer", hem_lookup.channel("answer", ContextAnswer::widths(config)));
+        wire(context_port, "answer_ready", hem_lookup, "answer_ready");
+        wire(context_port, "walk_valid", walk_queue, "context_walk_valid");
+        drive_channel(walk_queue, "context_walk", context_port.channel("walk", WalkRequest::widths(config)));
+        wire(walk_queue, "context_walk_ready", context_port, "walk_ready");
+
+        // Events.
+        let event_valid = flag(response_port, "event_valid");
+        fault.drive("response_event_valid", event_valid);
+        drive_channel(fault, "response_event", response_port.channel("event", Event::widths(config)));
+        wire(context_port, "event_valid", fault, "context_event_valid");
+        drive_channel(fault, "context_event", context_port.channel("event", Event::widths(config)));
+        wire(fault, "context_event_ready", context_port, "event_ready");
+
+        // The fence.
+        let accepted = flag(key_decoder, "accepted");
+        let finished = flag(response_port, "finished");
+        fence.drive("request_accepted", accepted);
+        fence.drive("response_finished", finished);
+        let blocks_idle = [
+            flag(key_decoder, "empty"),
+            flag(context_port, "empty"),
+            flag(hem_lookup, "idle"),
+            flag(mtr_walker, "idle"),
+            flag(table_port, "idle"),
+        ];
+        fence.drive("others_idle", all(&blocks_idle));
+        let caches_ready = flag(mpt_cache, "ready") & flag(tlb, "ready");
+        fence.drive("caches_ready", caches_ready);
+        let pause = flag(fence, "pause");
+        let flush = flag(fence, "flush");
+        fan(flush, &[(mpt_cache, "flush"), (tlb, "flush")]);
+        let blocks_ready = [
+            flag(key_decoder, "ready"),
+            flag(page_split, "ready"),
+            flag(split_buffer, "ready"),
+            flag(hem_lookup, "ready"),
+            flag(mtr_walker, "ready"),
+            flag(table_port, "ready"),
+            flag(context_port, "ready"),
+        ];
+        let scrubbed = (all(&blocks_ready) & caches_ready).delay_reset("scrubbed");
+        let engine_ready = b.register_reset("engine_ready", 1, 0);
+        engine_ready.next(engine_ready.value | scrubbed);
+        let stop = pause | !engine_ready.value;
+        fan(stop, &[(key_decoder, "pause"), (context_port, "pause")]);
+        csr.drive("engine_ready", engine_ready.value);
+        csr.drive("engine_idle", (flag(fence, "idle") & !pause).delay_reset("engine_idle"));
+
+        // Counters, in the order of the register map.
+        let counts = [
+            accepted,
+            flag(response_port, "sent"),
+            flag(response_port, "failed"),
+            flag(access_check, "mpt_hit"),
+            miss_valid,
+            flag(tlb, "hit"),
+            flag(walk_queue, "missed"),
+            flag(table_port, "event_read"),
+            flag(table_port, "event_merged"),
+            flag(table_port, "event_error"),
+            flag(context_port, "accepted"),
+            flag(fence, "completed"),
+            flag(fault, "sent"),
+            flag(fault, "lost"),
+        ];
+        for (counter, pulse) in regs::COUNTERS.iter().zip(counts) {
+            csr.drive(&format!("count_{}", counter.name), pulse);
+        }
+        b.name().into()
+    }
+}
+
+fn all<'a>(signals: &[Signal<'a>]) -> Signal<'a> {
+    signals.iter().copied().reduce(|a, b| a & b).expect("at least one signal")
+}

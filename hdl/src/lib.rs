@@ -1,0 +1,34 @@
+//! The hardware of Keywalk, described with kaze: one file, one type, one module and one test file per block.
+
+pub mod access_check;
+pub mod context_port;
+pub mod core;
+pub mod csr;
+pub mod entry_decode;
+pub mod fault;
+pub mod fence;
+pub mod hem_lookup;
+pub mod key_decoder;
+pub mod modulo;
+pub mod mpt_cache;
+pub mod mtr_walker;
+pub mod page_split;
+pub mod prim;
+pub mod records;
+pub mod response_port;
+pub mod split_buffer;
+pub mod table_port;
+pub mod tlb;
+pub mod walk_queue;
+
+use keywalk_contract::Config;
+use prim::Design;
+
+/// Builds every module of an engine into `design` and gives the name of the core, which instantiates all others.
+///
+/// # Panics
+/// On a configuration that [`Config::validate`] refuses.
+#[must_use]
+pub fn build(design: &Design<'_>, config: &Config) -> String {
+    core::Core::build(design, config)
+}

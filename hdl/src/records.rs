@@ -1,0 +1,600 @@
+//! Records that travel between blocks.
+
+use crate::record;
+use keywalk_contract::{Config, key, op, status};
+
+/// Bits of a context number on the table port: wide enough for either client.
+#[must_use]
+pub fn line_context_bits(config: &Config) -> u32 {
+    config.hem_context_bits().max(config.walk_context_bits())
+}
+
+record! {
+    /// A request for the 64-byte line that holds one pointer or entry. A context has at most one in flight.
+    pub struct LineRequest(config) {
+        /// Context of the client that waits for the line.
+        context: line_context_bits(config),
+        /// Number of the read within its lookup or walk, from 0. Returned unchanged.
+        level: 2,
+        /// Which of the line's eight 8-byte words is wanted. Returned unchanged.
+        word: 3,
+        /// Bus address >> 6.
+        line: 58,
+    }
+}
+
+record! {
+    /// A line that has arrived, once for every context that asked for it.
+    pub struct LineResponse(config) {
+        /// As requested.
+        context: line_context_bits(config),
+        /// As requested.
+        level: 2,
+        /// As requested.
+        word: 3,
+        /// Bus error, one bit for each 16 bytes.
+        error: 4,
+        /// Bytes 0 to 15, little-endian.
+        data_0: 128,
+        /// Bytes 16 to 31.
+        data_1: 128,
+        /// Bytes 32 to 47.
+        data_2: 128,
+        /// Bytes 48 to 63.
+        data_3: 128,
+    }
+}
+
+record! {
+    /// A request as it comes from the request port.
+    pub struct Request(config) {
+        /// As on the request port.
+        tag: config.tag_bits,
+        /// As on the request port.
+        function: config.function_bits,
+        /// As on the request port.
+        operation: op::OPERATION_BITS,
+        /// As on the request port.
+        key: 32,
+        /// As on the request port.
+        pd: 24,
+        /// As on the request port.
+        qpn: 24,
+        /// As on the request port.
+        va: 64,
+        /// As on the request port.
+        length: 32,
+    }
+}
+
+record! {
+    /// A request whose MPT entry is not in the cache.
+    pub struct MissRequest(config) {
+        /// As on the request port.
+        tag: config.tag_bits,
+        /// As on the request port.
+        function: config.function_bits,
+        /// Table set of the function.
+        table_set: config.table_set_bits(),
+        /// As on the request port.
+        operation: op::OPERATION_BITS,
+        /// As on the request port.
+        key: 32,
+        /// As on the request port.
+        pd: 24,
+        /// As on the request port.
+        qpn: 24,
+        /// As on the request port.
+        va: 64,
+        /// As on the request port.
+        length: 32,
+        /// Index of the MPT entry, masked with num_mpts - 1.
+        index: key::INDEX_BITS,
+    }
+}
+
+record! {
+    /// A request on its way back from the HEM lookup, with the entry or the reason why there is none.
+    pub struct Replay(config) {
+        /// As on the request port.
+        tag: config.tag_bits,
+        /// As on the request port.
+        function: config.function_bits,
+        /// Table set of the function.
+        table_set: config.table_set_bits(),
+        /// As on the request port.
+        operation: op::OPERATION_BITS,
+        /// As on the request port.
+        key: 32,
+        /// As on the request port.
+        pd: 24,
+        /// As on the request port.
+        qpn: 24,
+        /// As on the request port.
+        va: 64,
+        /// As on the request port.
+        length: 32,
+        /// Index of the MPT entry.
+        index: key::INDEX_BITS,
+        /// Status of the lookup; 0: the entry follows.
+        status: status::STATUS_BITS,
+        /// Number of the read that failed or could not be issued.
+        hop: 2,
+        /// Bytes 0 to 15 of the entry.
+        entry_0: 128,
+        /// Bytes 16 to 31.
+        entry_1: 128,
+        /// Bytes 32 to 47.
+        entry_2: 128,
+        /// Bytes 48 to 63.
+        entry_3: 128,
+    }
+}
+
+record! {
+    /// A lookup of a context entry's address.
+    pub struct ContextLookup(config) {
+        /// As on the context port.
+        tag: config.tag_bits,
+        /// As on the context port.
+        function: config.function_bits,
+        /// Table set of the function.
+        table_set: config.table_set_bits(),
+        /// Code of the context table.
+        table: 3,
+        /// Object number.
+        index: 32,
+    }
+}
+
+record! {
+    /// Answer to a context lookup or queue-buffer walk.
+    pub struct ContextAnswer(config) {
+        /// As on the context port.
+        tag: config.tag_bits,
+        /// As on the context port.
+        function: config.function_bits,
+        /// Status code.
+        status: status::STATUS_BITS,
+        /// Where it failed; else 0.
+        table: 3,
+        /// Number of the read that failed or could not be issued; else 0.
+        hop: 2,
+        /// Bus address; 0 on error.
+        address: 64,
+        /// Object number or page index asked for, for the event.
+        index: 32,
+    }
+}
+
+record! {
+    /// One page to walk, for a request or for the context port.
+    pub struct WalkRequest(config) {
+        /// 1: queue-buffer walk of the context port. 0: page of a request.
+        is_context: 1,
+        /// As on the port.
+        tag: config.tag_bits,
+        /// As on the port.
+        function: config.function_bits,
+        /// The operation is remote: decides the wire class of a failure.
+        is_remote: 1,
+        /// Table set of the function.
+        table_set: config.table_set_bits(),
+        /// Index of the MPT entry, for the TLB and events.
+        mpt_index: key::INDEX_BITS,
+        /// Virtual page number (va >> page shift), low 32 bits, for the TLB.
+        virtual_page: 32,
+        /// Virtual address of the piece, for events.
+        va: 64,
+        /// Bytes of the piece.
+        length: 32,
+        /// 1: a piece of a request of several pages, answered through the split buffer.
+        is_split: 1,
+        /// Split context, where `is_split`.
+        split_context: config.split_context_bits(),
+        /// Slot in the split context, where `is_split`.
+        split_slot: config.split_page_bits(),
+        /// Toggle with which the answer is written to the split buffer.
+        split_toggle: 1,
+        /// Bus address of the root table, or of the page where `hop` is 0.
+        root: 64,
+        /// Hops, 0 to 3.
+        hop: 2,
+        /// Size of a lower table page, log2(bytes) - 12.
+        ba_pg_sz: 4,
+        /// Page index within the table.
+        index: 32,
+        /// 1: an index at or above `count` fails.
+        check_index: 1,
+        /// Pages of the table.
+        count: 32,
+        /// Added to the page address to give the answer.
+        offset: 64,
+    }
+}
+
+record! {
+    /// Outcome of a walk.
+    pub struct WalkResult(config) {
+        /// As in the request.
+        is_context: 1,
+        /// As in the request.
+        tag: config.tag_bits,
+        /// As in the request.
+        function: config.function_bits,
+        /// As in the request.
+        is_remote: 1,
+        /// As in the request.
+        table_set: config.table_set_bits(),
+        /// As in the request.
+        mpt_index: key::INDEX_BITS,
+        /// As in the request.
+        virtual_page: 32,
+        /// As in the request.
+        va: 64,
+        /// As in the request.
+        length: 32,
+        /// As in the request.
+        is_split: 1,
+        /// As in the request.
+        split_context: config.split_context_bits(),
+        /// As in the request.
+        split_slot: config.split_page_bits(),
+        /// As in the request.
+        split_toggle: 1,
+        /// As in the request (page index of a queue-buffer walk, for the event).
+        index: 32,
+        /// Status code.
+        status: status::STATUS_BITS,
+        /// Number of the read that failed or could not be issued; else 0.
+        hop: 2,
+        /// Leaf as read, or the root where `hop` was 0; for the TLB. Meaningless on error.
+        page: 64,
+        /// page + offset modulo 2^64; 0 on error.
+        address: 64,
+    }
+}
+
+record! {
+    /// Write of one context table's geometry.
+    pub struct GeometryWrite(config) {
+        /// Table set.
+        table_set: config.table_set_bits(),
+        /// Code of the table.
+        table: 3,
+        /// Hops, 0 to 3.
+        hop_num: 2,
+        /// BA page size, log2(bytes) - 12.
+        ba_pg_sz: 4,
+        /// Chunk size, log2(bytes) - 12.
+        buf_pg_sz: 4,
+        /// log2 of the entry's bytes.
+        entry_bytes_log2: 4,
+        /// BT0 slots in use, 1 to 1024.
+        bt_num: 11,
+        /// Number of objects, 0: unchecked.
+        object_count: 32,
+    }
+}
+
+record! {
+    /// Write of one BT0 slot.
+    pub struct Bt0Write(config) {
+        /// Table set.
+        table_set: config.table_set_bits(),
+        /// Code of the table.
+        table: 3,
+        /// Slot.
+        slot: config.bt0_slot_bits(),
+        /// The slot holds a base.
+        is_set: 1,
+        /// The base: bus address.
+        address: 64,
+    }
+}
+
+record! {
+    /// A request as it enters the lookup, new or replayed.
+    pub struct Lookup(config) {
+        /// As on the request port.
+        tag: config.tag_bits,
+        /// As on the request port.
+        function: config.function_bits,
+        /// Table set of the function.
+        table_set: config.table_set_bits(),
+        /// As on the request port.
+        operation: op::OPERATION_BITS,
+        /// As on the request port.
+        key: 32,
+        /// As on the request port.
+        pd: 24,
+        /// As on the request port.
+        qpn: 24,
+        /// As on the request port.
+        va: 64,
+        /// As on the request port.
+        length: 32,
+        /// Index of the MPT entry, masked with num_mpts - 1.
+        index: key::INDEX_BITS,
+        /// The request comes back from the HEM lookup and brings its line.
+        is_replay: 1,
+        /// Replay: status of the HEM lookup; 0: the line is good.
+        status: status::STATUS_BITS,
+        /// Replay: number of the read that failed or could not be issued.
+        hop: 2,
+    }
+}
+
+record! {
+    /// An MPT entry in the form that the checks use.
+    pub struct MptLine(config) {
+        /// LKEY.
+        key: 32,
+        /// PD.
+        pd: 24,
+        /// One bit per operation code: the entry grants the right that it needs.
+        allowed: op::Operation::ALL.len() as u32,
+        /// ST is VALID. Always set in a cached line.
+        is_valid: 1,
+        /// MR_MW.
+        is_window: 1,
+        /// BOUND_LKEY is not zero.
+        is_bound: 1,
+        /// A window of type 2: the queue pair is checked.
+        checks_qpn: 1,
+        /// MW_BIND_QPN.
+        qpn: 24,
+        /// PA: no translation and no bounds.
+        is_direct: 1,
+        /// VA + LEN is above 2^64.
+        wraps: 1,
+        /// The region spans more than 2^32 pages.
+        too_large: 1,
+        /// LEN is zero: `last` means nothing.
+        is_empty: 1,
+        /// First virtual address.
+        va: 64,
+        /// Last virtual address, VA + LEN - 1.
+        last: 64,
+        /// Page shift - 12.
+        page_shift: 5,
+        /// (VA >> page shift), low 32 bits.
+        base_page: 32,
+        /// PBL_BA: bus address >> 3.
+        root: 61,
+        /// PBL_HOP_NUM.
+        hop_num: 2,
+        /// PBL_BA_PG_SZ.
+        ba_pg_sz: 4,
+        /// PBL_SIZE.
+        page_count: 32,
+    }
+}
+
+record! {
+    /// A request with the outcome of its checks.
+    pub struct Checked(config) {
+        /// As on the request port.
+        tag: config.tag_bits,
+        /// As on the request port.
+        function: config.function_bits,
+        /// The operation is remote.
+        is_remote: 1,
+        /// Table set of the function.
+        table_set: config.table_set_bits(),
+        /// Index of the MPT entry.
+        mpt_index: key::INDEX_BITS,
+        /// First virtual address.
+        va: 64,
+        /// Last virtual address, va + length - 1, low 32 bits.
+        last: 32,
+        /// Status of the checks; 0: good so far.
+        status: status::STATUS_BITS,
+        /// Number of the read that failed or could not be issued.
+        hop: 2,
+        /// The pages are to be looked up. Otherwise the answer is `va` itself, or an error, or empty.
+        is_translated: 1,
+        /// Length 0: the answer has address 0.
+        is_empty: 1,
+        /// Pages touched - 1. 0 unless `is_translated`.
+        pages_minus_one: 20,
+        /// Bits 29:12 of an address that lie within a page.
+        page_mask: 18,
+        /// (va >> page shift), low 32 bits.
+        virtual_page: 32,
+        /// Page index of `va` in the page table.
+        page_index: 32,
+        /// PBL_BA.
+        root: 61,
+        /// PBL_HOP_NUM.
+        hop_num: 2,
+        /// PBL_BA_PG_SZ.
+        ba_pg_sz: 4,
+        /// PBL_SIZE.
+        page_count: 32,
+    }
+}
+
+record! {
+    /// The part of a request that lies in one page.
+    pub struct Piece(config) {
+        /// As on the request port.
+        tag: config.tag_bits,
+        /// As on the request port.
+        function: config.function_bits,
+        /// The operation is remote.
+        is_remote: 1,
+        /// Table set of the function.
+        table_set: config.table_set_bits(),
+        /// Index of the MPT entry.
+        mpt_index: key::INDEX_BITS,
+        /// First virtual address of the piece.
+        va: 64,
+        /// Last virtual address of the piece, low 32 bits.
+        last: 32,
+        /// Status of the checks; 0: good so far.
+        status: status::STATUS_BITS,
+        /// Number of the read that failed or could not be issued.
+        hop: 2,
+        /// The page is to be looked up.
+        is_translated: 1,
+        /// Length 0: the answer has address 0.
+        is_empty: 1,
+        /// Bits 29:12 of an address that lie within a page.
+        page_mask: 18,
+        /// Virtual page number, low 32 bits.
+        virtual_page: 32,
+        /// Page index in the page table.
+        page_index: 32,
+        /// PBL_BA.
+        root: 61,
+        /// PBL_HOP_NUM.
+        hop_num: 2,
+        /// PBL_BA_PG_SZ.
+        ba_pg_sz: 4,
+        /// PBL_SIZE.
+        page_count: 32,
+        /// A piece of a request of several pages.
+        is_split: 1,
+        /// Split context, where `is_split`.
+        split_context: config.split_context_bits(),
+        /// Slot in the split context, where `is_split`.
+        split_slot: config.split_page_bits(),
+        /// The first piece of its request.
+        is_first: 1,
+        /// The last piece of its request.
+        is_last: 1,
+        /// The request has more pages than a split context holds.
+        is_long: 1,
+    }
+}
+
+record! {
+    /// A piece after the TLB.
+    pub struct LookedUp(config) {
+        /// As on the request port.
+        tag: config.tag_bits,
+        /// As on the request port.
+        function: config.function_bits,
+        /// The operation is remote.
+        is_remote: 1,
+        /// Table set of the function.
+        table_set: config.table_set_bits(),
+        /// Index of the MPT entry.
+        mpt_index: key::INDEX_BITS,
+        /// First virtual address of the piece.
+        va: 64,
+        /// Bytes of the piece; 0 on error.
+        length: 32,
+        /// Status of the checks.
+        status: status::STATUS_BITS,
+        /// Number of the read that failed or could not be issued.
+        hop: 2,
+        /// The page must be walked: `address` is not known.
+        is_miss: 1,
+        /// Bus address; 0 on error or for length 0.
+        address: 64,
+        /// Offset within the page, for the walk.
+        offset: 30,
+        /// Virtual page number, low 32 bits.
+        virtual_page: 32,
+        /// Page index in the page table.
+        page_index: 32,
+        /// PBL_BA.
+        root: 61,
+        /// PBL_HOP_NUM.
+        hop_num: 2,
+        /// PBL_BA_PG_SZ.
+        ba_pg_sz: 4,
+        /// PBL_SIZE.
+        page_count: 32,
+        /// A piece of a request of several pages.
+        is_split: 1,
+        /// Split context, where `is_split`.
+        split_context: config.split_context_bits(),
+        /// Slot in the split context, where `is_split`.
+        split_slot: config.split_page_bits(),
+        /// The first piece of its request.
+        is_first: 1,
+        /// The last piece of its request.
+        is_last: 1,
+        /// The request has more pages than a split context holds.
+        is_long: 1,
+    }
+}
+
+record! {
+    /// One beat of a response before the wire class is known.
+    pub struct Beat(config) {
+        /// As on the request port.
+        tag: config.tag_bits,
+        /// As on the request port.
+        function: config.function_bits,
+        /// The operation is remote.
+        is_remote: 1,
+        /// Status code.
+        status: status::STATUS_BITS,
+        /// Number of the read that failed or could not be issued.
+        hop: 2,
+        /// Bus address.
+        address: 64,
+        /// Bytes.
+        length: 32,
+        /// Index of the MPT entry, for the event.
+        mpt_index: key::INDEX_BITS,
+        /// Virtual address that failed, for the event.
+        va: 64,
+    }
+}
+
+record! {
+    /// A beat of a response of several segments.
+    pub struct SegmentBeat(config) {
+        /// As on the request port.
+        tag: config.tag_bits,
+        /// As on the request port.
+        function: config.function_bits,
+        /// The operation is remote.
+        is_remote: 1,
+        /// Status code.
+        status: status::STATUS_BITS,
+        /// Number of the read that failed or could not be issued.
+        hop: 2,
+        /// Bus address.
+        address: 64,
+        /// Bytes.
+        length: 32,
+        /// Index of the MPT entry, for the event.
+        mpt_index: key::INDEX_BITS,
+        /// Virtual address that failed, for the event.
+        va: 64,
+        /// Number of the segment.
+        segment: 20,
+        /// First beat.
+        first: 1,
+        /// Last beat.
+        last: 1,
+    }
+}
+
+record! {
+    /// An event for the fault port.
+    pub struct Event(config) {
+        /// Tag of the request.
+        tag: config.tag_bits,
+        /// Function of the request.
+        function: config.function_bits,
+        /// Status code.
+        status: status::STATUS_BITS,
+        /// Code of the context table, 7 for the page table.
+        table: 3,
+        /// Number of the read that failed or could not be issued.
+        hop: 2,
+        /// The tag is one of the context port.
+        is_context: 1,
+        /// MPT index or object number.
+        index: 24,
+        /// Virtual address or page index.
+        va: 64,
+    }
+}

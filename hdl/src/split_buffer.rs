@@ -1,0 +1,390 @@
+//! Gathers the pieces of requests of several pages, in order, and merges contiguous ones into segments.
+//!
+//! **Purpose.** Pieces that hit arrive in order from the TLB, pieces that were walked arrive in any order from the MTR
+//! walker. A request's response starts when all its pieces are known, so that a miss of one request holds up no other;
+//! only a long request (more pages than `split_pages`) starts before, as a stream that waits for its own walks. Physically
+//! contiguous pieces are merged, greedily, up to `merge_bytes_max`, whatever was cached.
+//!
+//! **Handshake.** Channels `looked_up` and `result` in, valid only: every piece has a slot of its own. Channel `segment`
+//! out, ready/valid. `old_toggle` belongs to the piece on `looked_up`.
+//!
+//! **Latency and throughput.** About nine cycles from a request's last piece to its first segment; one piece per cycle,
+//! without a gap between requests.
+//!
+//! **Timing.** A full output queue stops the drain as a whole. Contiguity compares with a sum that was registered with the open segment.
+//!
+//! **Reset and flush.** After reset the toggles and counts are scrubbed, then `ready` rises.
+//!
+//! **Hazards.** Every memory has one writer. A walked slot is answered when the toggle that the walker writes equals the
+//! toggle that the TLB side wrote; a miss flips the latter, so an old answer is never taken for a new one. Completion is
+//! counted by one pipe for both sides, so that the last walk and the last piece cannot miss each other; its one-deep
+//! forwarding covers two events of one context in a row.
+//!
+//! **Limits.** `split_contexts` requests of `split_pages` slots each; one long request at a time.
+
+use crate::prim::{
+    Design, Fifo, Ram, RamStyle, Record, Signal, drive_record, input_channel, mux_record, output_channel,
+    register_record, scrub, zero_record,
+};
+use crate::records::{LookedUp, SegmentBeat, WalkResult};
+use keywalk_contract::{Config, key::INDEX_BITS, status::STATUS_BITS};
+
+/// Beats held for the response port.
+const OUTPUT_DEPTH: u32 = 16;
+
+crate::record! {
+    /// A piece as the TLB side knows it.
+    struct Slot(_config) {
+        /// The address comes from the walker.
+        is_miss: 1,
+        /// Bus address, where it hit.
+        address: 64,
+        /// Bytes.
+        length: 32,
+        /// The last piece of its request.
+        is_last: 1,
+    }
+}
+
+crate::record! {
+    /// The outcome of a piece's walk.
+    struct Walked(_config) {
+        /// Status code.
+        status: STATUS_BITS,
+        /// Number of the read that failed or could not be issued.
+        hop: 2,
+        /// Bus address.
+        address: 64,
+        /// Virtual address, for the event.
+        va: 64,
+    }
+}
+
+crate::record! {
+    /// What all pieces of a request share.
+    struct Header(config) {
+        /// As on the request port.
+        tag: config.tag_bits,
+        /// As on the request port.
+        function: config.function_bits,
+        /// The operation is remote.
+        is_remote: 1,
+        /// Index of the MPT entry.
+        mpt_index: INDEX_BITS,
+    }
+}
+
+crate::record! {
+    /// A request whose last piece has passed the TLB.
+    struct Closing(config) {
+        /// Split context.
+        context: config.split_context_bits(),
+        /// Slot of the last piece.
+        last_slot: config.split_page_bits(),
+        /// Pieces that are walked.
+        misses: config.split_page_bits() + 1,
+    }
+}
+
+crate::record! {
+    /// Progress of a request that is not long.
+    struct Progress(config) {
+        /// Walks finished minus, once the last piece has passed, walks begun.
+        sum: config.split_page_bits() + 2,
+        /// The last piece has passed.
+        is_closed: 1,
+        /// A walk failed.
+        has_error: 1,
+        /// Slot of the last piece.
+        last_slot: config.split_page_bits(),
+    }
+}
+
+crate::record! {
+    /// A request that may be sent.
+    struct Complete(config) {
+        /// Split context.
+        context: config.split_context_bits(),
+        /// A stream: further pieces may still be to come.
+        is_long: 1,
+        /// A walk failed.
+        has_error: 1,
+        /// Slot of the last piece, unless `is_long`.
+        last_slot: config.split_page_bits(),
+    }
+}
+
+crate::record! {
+    /// A read of a slot on its way through the drain.
+    struct Drained(config) {
+        /// Split context.
+        context: config.split_context_bits(),
+        /// Slot.
+        slot: config.split_page_bits(),
+        /// Piece number, of a long request.
+        number: 20,
+        /// The request is long.
+        is_long: 1,
+        /// A walk of the request failed.
+        has_error: 1,
+    }
+}
+
+/// The block.
+pub struct SplitBuffer;
+
+impl SplitBuffer {
+    /// Builds the module `split_buffer` and gives its name.
+    ///
+    /// Inputs besides the channels: `early_split_context` and `early_split_slot` (of the piece that comes next cycle),
+    /// `hold_mode`, `merge_bytes_max`. Outputs besides the channels: `ready`, `old_toggle` (a walk of the piece must be
+    /// answered with the opposite), and for the page split `context_freed` with `context_freed_number`, `slot_freed`,
+    /// `long_finished`.
+    pub fn build<'a>(design: &Design<'a>, config: &Config) -> String {
+        let b = design.module("split_buffer");
+        let slots = config.split_contexts * config.split_pages;
+        let slot_bits = config.split_page_bits();
+        let context_bits = config.split_context_bits();
+        let piece_valid = b.input("looked_up_valid", 1);
+        let piece = input_channel(b, "looked_up", LookedUp::widths(config));
+        let early_slot = b.input("early_split_context", context_bits).concat(b.input("early_split_slot", slot_bits));
+        let result_valid = b.input("result_valid", 1);
+        let result = input_channel(b, "result", WalkResult::widths(config));
+        let hold_mode = b.input("hold_mode", 1);
+        let merge_bytes_max = b.input("merge_bytes_max", 32);
+        let always = b.flag(true);
+        let never = b.flag(false);
+        let style = RamStyle::for_depth(slots);
+
+        let clean = scrub(b, "scrub", context_bits + slot_bits, never);
+        b.output("ready", !clean.busy);
+
+        // The TLB side.
+        let take_piece = (piece_valid & piece.is_split).named("take_piece");
+        let piece_slot = piece.split_context.concat(piece.split_slot);
+        let toggles = Ram::of_words(b, "toggles", slots, style, 1);
+        let old_toggle = toggles.read_word(early_slot, always);
+        b.output("old_toggle", old_toggle);
+        toggles.write_word(
+            clean.busy.mux(clean.address, piece_slot),
+            (old_toggle ^ piece.is_miss) & !clean.busy,
+            clean.busy | take_piece,
+        );
+        let pieces = Ram::new(b, "pieces", slots, style, Slot::widths(config));
+        let slot =
+            Slot { is_miss: piece.is_miss, address: piece.address, length: piece.length, is_last: piece.is_last };
+        pieces.write(piece_slot, slot, take_piece);
+        let headers = Ram::new(
+            b,
+            "headers",
+            config.split_contexts,
+            RamStyle::for_depth(config.split_contexts),
+            Header::widths(config),
+        );
+        let header =
+            Header { tag: piece.tag, function: piece.function, is_remote: piece.is_remote, mpt_index: piece.mpt_index };
+        headers.write(piece.split_context, header, take_piece & piece.is_first);
+        let misses = b.register("misses", slot_bits + 1);
+        let misses_now = (piece.is_first.mux(b.literal(0, slot_bits + 1), misses.value)
+            + piece.is_miss.resize(slot_bits + 1))
+        .named("misses_now");
+        misses.next_if(take_piece, misses_now);
+
+        // The long request.
+        let long_finished = b.forward("long_finished_now", 1);
+        let long_open = b.register_reset("long_open", 1, 0);
+        let long_context = b.register("long_context", context_bits);
+        let long_written = b.register("long_written", 20);
+        let take_long = (take_piece & piece.is_long).named("take_long");
+        let opens_long = (take_long & piece.is_first).named("opens_long");
+        long_open.next(opens_long | (long_open.value & !long_finished.value));
+        long_context.next_if(opens_long, piece.split_context);
+        let one = b.literal(1, 20);
+        long_written.next(take_long.mux(piece.is_first.mux(one, long_written.value + 1), long_written.value));
+
+        // The walker's side.
+        let take_walk = (result_valid & result.is_split & !result.is_context).named("take_walk");
+        let walk_slot = result.split_context.concat(result.split_slot);
+        let walk_toggles = Ram::of_words(b, "walk_toggles", slots, style, 1);
+        walk_toggles.write_word(
+            clean.busy.mux(clean.address, walk_slot),
+            result.split_toggle & !clean.busy,
+            clean.busy | take_walk,
+        );
+        let walks = Ram::new(b, "walks", slots, style, Walked::widths(config));
+        let walked = Walked { status: result.status, hop: result.hop, address: result.address, va: result.va };
+        walks.write(walk_slot, walked, take_walk);
+
+        // Completion: walks first, they cannot wait.
+        let (closing_queue, closing) = Fifo::new(design, b, "closing", config.split_contexts, Closing::widths(config));
+        closing_queue.push(
+            take_piece & piece.is_last & !piece.is_long,
+            Closing { context: piece.split_context, last_slot: piece.split_slot, misses: misses_now },
+        );
+        let is_long_walk = long_open.value & long_context.value.eq(result.split_context);
+        let walk_event = (take_walk & !is_long_walk).named("walk_event");
+        closing_queue.pop(!walk_event);
+        let event_valid = (walk_event | closing.out_valid).named("event_valid");
+        let event_context = walk_event.mux(result.split_context, closing.out.context).named("event_context");
+        let sum_bits = slot_bits + 2;
+        let e1_valid = event_valid.delay_reset("e1_valid");
+        let e1_is_walk = walk_event.delay("e1_is_walk");
+        let e1_context = event_context.delay("e1_context");
+        let minus_misses = b.literal(0, sum_bits) - closing.out.misses.resize(sum_bits);
+        let e1_amount = walk_event.mux(b.literal(1, sum_bits), minus_misses).delay("e1_amount");
+        let e1_is_error = (walk_event & result.status.any()).delay("e1_is_error");
+        let e1_last_slot = closing.out.last_slot.delay("e1_last_slot");
+        let progress = Ram::new(
+            b,
+            "progress",
+            config.split_contexts,
+            RamStyle::for_depth(config.split_contexts),
+            Progress::widths(config),
+        );
+        let stored = progress.read(event_context, always);
+        let written = register_record(b, "written", Progress::widths(config));
+        let written_valid = b.register_reset("written_valid", 1, 0);
+        let written_context = b.register("written_context", context_bits);
+        let forwards = written_valid.value & written_context.value.eq(e1_context);
+        let before = mux_record(forwards, written.map(&mut |_, register| register.value), stored);
+        let sum = before.sum + e1_amount;
+        let is_closed = before.is_closed | !e1_is_walk;
+        let has_error = before.has_error | e1_is_error;
+        let last_slot = e1_is_walk.mux(before.last_slot, e1_last_slot);
+        let completes = (e1_valid & is_closed & sum.none()).named("completes");
+        let after = mux_record(
+            completes,
+            zero_record(b, Progress::widths(config)),
+            Progress { sum, is_closed, has_error, last_slot },
+        );
+        written_valid.next(e1_valid);
+        written_context.next(e1_context);
+        drive_record(written, after);
+        progress.write(
+            clean.busy.mux(clean.address.high_bits(context_bits), e1_context),
+            mux_record(clean.busy, zero_record(b, Progress::widths(config)), after),
+            clean.busy | e1_valid,
+        );
+
+        // What may be sent. The queue holds every context once.
+        let long_pending = b.register_reset("long_pending", 1, 0);
+        let announce_long = (long_pending.value & !completes).named("announce_long");
+        long_pending.next(opens_long | (long_pending.value & !announce_long));
+        let (complete_queue, complete) =
+            Fifo::new(design, b, "complete", config.split_contexts, Complete::widths(config));
+        complete_queue.push(
+            completes | announce_long,
+            Complete {
+                context: completes.mux(e1_context, long_context.value),
+                is_long: !completes,
+                has_error: completes & has_error,
+                last_slot,
+            },
+        );
+
+        // Drain, stage 0: read one slot per cycle.
+        let advance = b.forward("advance", 1);
+        let retry = b.forward("retry", 1);
+        let active = b.register_reset("drain_active", 1, 0);
+        let request = register_record(b, "drain", Complete::widths(config));
+        let request_now = request.map(&mut |_, register| register.value);
+        let drain_slot = b.register("drain_slot", slot_bits);
+        let drain_number = b.register("drain_number", 20);
+        let is_there = !request_now.is_long | drain_number.value.ne(long_written.value);
+        let read = (active.value & is_there & advance.value & !retry.value).named("read");
+        let ends = (read & !request_now.is_long & drain_slot.value.eq(request_now.last_slot)) | long_finished.value;
+        let load = (!active.value | ends).named("load");
+        complete_queue.pop(load);
+        active.next(load.mux(complete.out_valid, always));
+        drive_record(request, mux_record(load, complete.out, request_now));
+        let d2 = register_record(b, "d2", Drained::widths(config));
+        let d2_now = d2.map(&mut |_, register| register.value);
+        let next_slot = retry.value.mux(d2_now.slot, read.mux(drain_slot.value + 1, drain_slot.value));
+        let next_number = retry.value.mux(d2_now.number, read.mux(drain_number.value + 1, drain_number.value));
+        drain_slot.next(load.mux(b.literal(0, slot_bits), next_slot));
+        drain_number.next(load.mux(b.literal(0, 20), next_number));
+
+        // Stage 1: the slot's two sides.
+        let read_address = request_now.context.concat(drain_slot.value);
+        let d1_valid = b.register_reset("d1_valid", 1, 0);
+        d1_valid.next(advance.value.mux(read, d1_valid.value & !retry.value));
+        let drained = Drained {
+            context: request_now.context,
+            slot: drain_slot.value,
+            number: drain_number.value,
+            is_long: request_now.is_long,
+            has_error: request_now.has_error,
+        };
+        let d1 = register_record(b, "d1", Drained::widths(config));
+        let d1_now = d1.map(&mut |_, register| register.value);
+        drive_record(d1, mux_record(advance.value, drained, d1_now));
+        let d1_piece = pieces.read(read_address, advance.value);
+        let d1_walked = walks.read(read_address, advance.value);
+        let d1_toggle = toggles.read_word(read_address, advance.value);
+        let d1_walk_toggle = walk_toggles.read_word(read_address, advance.value);
+        let d1_header = headers.read(request_now.context, advance.value);
+
+        // Stage 2: the piece.
+        let d2_valid = b.register_reset("d2_valid", 1, 0);
+        d2_valid.next(advance.value.mux(d1_valid.value & !retry.value, d2_valid.value));
+        drive_record(d2, mux_record(advance.value, d1_now, d2_now));
+        let keep = |name: &str, signal: Signal<'a>| signal.hold(name, advance.value);
+        let d2_is_known = keep("d2_is_known", !d1_piece.is_miss | d1_toggle.eq(d1_walk_toggle));
+        let d2_address = keep("d2_address", d1_piece.is_miss.mux(d1_walked.address, d1_piece.address));
+        let d2_status = keep("d2_status", d1_piece.is_miss.repeat(STATUS_BITS) & d1_walked.status);
+        let d2_hop = keep("d2_hop", d1_walked.hop);
+        let d2_va = keep("d2_va", d1_walked.va);
+        let d2_length = keep("d2_length", d1_piece.length);
+        let d2_is_last = keep("d2_is_last", d1_piece.is_last);
+        let d2_header = d1_header.map(&mut |name, signal| keep(&format!("d2_header_{name}"), signal));
+        retry.drive((d2_valid.value & !d2_is_known).named("retry_now"));
+        let taken = (d2_valid.value & d2_is_known & advance.value).named("taken");
+        let finishes = (taken & d2_is_last).named("finishes");
+        long_finished.drive(finishes & d2_now.is_long);
+        b.output("long_finished", (finishes & d2_now.is_long).delay_reset("long_finished_q"));
+        b.output("slot_freed", (taken & d2_now.is_long).delay_reset("slot_freed_q"));
+        b.output("context_freed", finishes.delay_reset("context_freed_q"));
+        b.output("context_freed_number", d2_now.context.delay("context_freed_number_q"));
+
+        // Merge.
+        let skip = b.register_reset("skip", 1, 0);
+        let open_valid = b.register_reset("open_valid", 1, 0);
+        let open = register_record(b, "open", SegmentBeat::widths(config));
+        let open_now = open.map(&mut |_, register| register.value);
+        let open_end = b.register("open_end", 65);
+        let is_good = d2_status.none();
+        let is_used = (taken & !skip.value & !(hold_mode & d2_now.has_error & is_good)).named("is_used");
+        let continues = (open_valid.value & !open_now.last).named("continues");
+        let total = open_now.length.add_wide(d2_length).named("total");
+        let fits = merge_bytes_max.resize(33).ge(total);
+        let is_contiguous = open_end.value.eq(d2_address.resize(65));
+        let merges = (is_used & continues & is_good & fits & is_contiguous).named("merges");
+        let emit = (open_valid.value & (open_now.last | (is_used & !merges))).named("emit");
+        let fresh = SegmentBeat {
+            tag: d2_header.tag,
+            function: d2_header.function,
+            is_remote: d2_header.is_remote,
+            status: d2_status,
+            hop: d2_hop,
+            address: d2_address,
+            length: is_good.repeat(32) & d2_length,
+            mpt_index: d2_header.mpt_index,
+            va: d2_va,
+            segment: continues.repeat(20) & (open_now.segment + 1),
+            first: !continues,
+            last: d2_is_last | !is_good,
+        };
+        let merged = SegmentBeat { length: total.low_bits(32), last: d2_is_last, ..open_now };
+        drive_record(open, mux_record(merges, merged, mux_record(is_used, fresh, open_now)));
+        open_end.next_if(is_used, d2_address.add_wide(d2_length.resize(64)));
+        let (output_queue, output) = Fifo::new(design, b, "segment_queue", OUTPUT_DEPTH, SegmentBeat::widths(config));
+        output_queue.push(emit, open_now);
+        advance.drive(output.in_ready);
+        open_valid.next(output.in_ready.mux(is_used | (open_valid.value & !emit), open_valid.value));
+        skip.next(taken.mux(!d2_is_last & (skip.value | (is_used & !is_good)), skip.value));
+        output_queue.pop(b.input("segment_ready", 1));
+        b.output("segment_valid", output.out_valid);
+        output_channel(b, "segment", output.out);
+        b.name().into()
+    }
+}

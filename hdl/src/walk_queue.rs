@@ -1,0 +1,80 @@
+//! Queues pages to be walked.
+//!
+//! **Purpose.** Turns pieces that missed the TLB into walks and merges them with the walks of the context port.
+//!
+//! **Handshake.** Channel `looked_up` in, valid only: the page split reserved a place. Channel `context_walk` in and
+//! channel `walk` out, ready/valid. `context_walk_ready` depends on registers and on `walk_ready`, which the walker derives
+//! from registers.
+//!
+//! **Latency and throughput.** Two cycles; one walk per cycle.
+//!
+//! **Timing.** A two-way select.
+//!
+//! **Reset and flush.** Reset drops all walks.
+//!
+//! **Hazards.** The two sources alternate when both wait.
+//!
+//! **Limits.** As many pieces as the page split reserves places.
+
+use crate::page_split::WALK_QUEUE_DEPTH;
+use crate::prim::{Design, Fifo, input_channel, mux_record, output_channel};
+use crate::records::{LookedUp, WalkRequest};
+use keywalk_contract::{Config, mpt_entry::PBL_BA_SHIFT};
+
+/// The block.
+pub struct WalkQueue;
+
+impl WalkQueue {
+    /// Builds the module `walk_queue` and gives its name.
+    ///
+    /// Inputs besides the channels: `old_toggle` (of the piece's slot), `index_check`. Outputs besides the channels:
+    /// pulses `place_freed` and `place_unused`, and `missed`.
+    pub fn build(design: &Design<'_>, config: &Config) -> String {
+        let b = design.module("walk_queue");
+        let valid = b.input("looked_up_valid", 1);
+        let piece = input_channel(b, "looked_up", LookedUp::widths(config));
+        let old_toggle = b.input("old_toggle", 1);
+        let index_check = b.input("index_check", 1);
+        let context_valid = b.input("context_walk_valid", 1);
+        let context = input_channel(b, "context_walk", WalkRequest::widths(config));
+        let walk_ready = b.input("walk_ready", 1);
+
+        let walk = WalkRequest {
+            is_context: b.flag(false),
+            tag: piece.tag,
+            function: piece.function,
+            is_remote: piece.is_remote,
+            table_set: piece.table_set,
+            mpt_index: piece.mpt_index,
+            virtual_page: piece.virtual_page,
+            va: piece.va,
+            length: piece.length,
+            is_split: piece.is_split,
+            split_context: piece.split_context,
+            split_slot: piece.split_slot,
+            split_toggle: !old_toggle,
+            root: piece.root.concat(b.literal(0, PBL_BA_SHIFT)),
+            hop: piece.hop_num,
+            ba_pg_sz: piece.ba_pg_sz,
+            index: piece.page_index,
+            check_index: index_check,
+            count: piece.page_count,
+            offset: piece.offset.resize(64),
+        };
+        let missed = (valid & piece.is_miss).named("missed_now");
+        let (queue, head) = Fifo::new(design, b, "queue", WALK_QUEUE_DEPTH, WalkRequest::widths(config));
+        queue.push(missed, walk);
+        let context_next = b.register_reset("context_next", 1, 0);
+        let serve_context = (context_valid & (context_next.value | !head.out_valid)).named("serve_context");
+        let pop = (walk_ready & !serve_context).named("pop");
+        queue.pop(pop);
+        context_next.next_if(walk_ready & (head.out_valid | context_valid), !serve_context);
+        b.output("context_walk_ready", walk_ready & serve_context);
+        b.output("walk_valid", head.out_valid | context_valid);
+        output_channel(b, "walk", mux_record(serve_context, context, head.out));
+        b.output("place_freed", (pop & head.out_valid).delay_reset("place_freed_q"));
+        b.output("place_unused", (valid & !piece.is_miss).delay_reset("place_unused_q"));
+        b.output("missed", missed.delay_reset("missed_q"));
+        b.name().into()
+    }
+}
