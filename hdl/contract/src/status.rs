@@ -90,8 +90,9 @@ impl Severity {
 
 macro_rules! statuses {
     ($($(#[doc = $doc:literal])* $name:ident = $code:literal, $text:literal, $severity:ident;)*) => {
-        /// Outcome of a request, in order of precedence: of several failures the one with the smallest code is
-        /// reported. Codes are never renumbered.
+        /// Outcome of a request, in order of precedence: of several failed checks the one with the smallest code is
+        /// reported. Within a chain of table reads the failure that comes first ends the chain, whatever its code: a
+        /// misaligned BT0 base is reported although the pointer behind it is zero. Codes are never renumbered.
         #[repr(u8)]
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum Status { $($(#[doc = $doc])* $name = $code,)* }
