@@ -26,7 +26,7 @@ do-rtl:
 	$(CARGO) run --release -p keywalk-gen -- rtl --out $(RTL)
 
 do-lint: do-rtl
-	$(VERILATOR) --lint-only -Wall --top-module keywalk -f $(RTL)/keywalk.f
+	$(VERILATOR) --lint-only -Wall --top-module keywalk -F $(RTL)/keywalk.f
 
 # The tables of verify/vectors through the generated hardware under Verilator.
 do-vectors:

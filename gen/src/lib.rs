@@ -1,6 +1,16 @@
 //! Writes the Verilog, manifest and register documents of a configuration.
+//!
+//! [`generate`] makes the Verilog of a configuration in memory, [`package`] adds the file list, the register documents
+//! and the manifest, and [`directory::install`] puts them all into a directory, or none of them. Configurations come
+//! from [`config_file`] and [`presets`].
 
 pub mod canonicalise;
+pub mod config_file;
+pub mod directory;
+pub mod latency;
+pub mod manifest;
+pub mod package;
+pub mod presets;
 pub mod register_map;
 pub mod stitch;
 pub mod wrapper;
@@ -21,6 +31,38 @@ pub struct Port {
     pub is_input: bool,
 }
 
+/// A memory of a generated module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Memory {
+    /// Name.
+    pub name: String,
+    /// Words.
+    pub words: u64,
+    /// Bits of a word.
+    pub width: u32,
+    /// Read ports.
+    pub read_ports: usize,
+    /// Value of the attribute `ram_style`.
+    pub style: Option<&'static str>,
+}
+
+impl Memory {
+    /// Bits of all words.
+    #[must_use]
+    pub fn bits(&self) -> u64 {
+        self.words * u64::from(self.width)
+    }
+}
+
+/// An instance of a module within another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Instance {
+    /// Name of the instance.
+    pub name: String,
+    /// Name of its module.
+    pub module: String,
+}
+
 /// Facts about one generated module.
 #[derive(Clone, Debug)]
 pub struct ModuleInfo {
@@ -28,12 +70,12 @@ pub struct ModuleInfo {
     pub name: String,
     /// Ports. All modules but the top also have `clk` and `reset_n`, which are not listed for them.
     pub ports: Vec<Port>,
-    /// Memories: name, words, bits of a word, `ram_style`.
-    pub memories: Vec<(String, u64, u32, Option<&'static str>)>,
-    /// Register bits.
+    /// Memories.
+    pub memories: Vec<Memory>,
+    /// Register bits, without those of its instances.
     pub register_bits: u32,
-    /// Names of the modules that it instantiates.
-    pub instantiates: Vec<String>,
+    /// Instances, in order of name.
+    pub instances: Vec<Instance>,
 }
 
 /// Everything that is generated from one configuration.
@@ -57,9 +99,9 @@ impl Output {
         let mut next = 0;
         while next < wanted.len() {
             if let Some(info) = self.modules.iter().find(|info| info.name == wanted[next]) {
-                for name in &info.instantiates {
-                    if !wanted.contains(name) {
-                        wanted.push(name.clone());
+                for Instance { module, .. } in &info.instances {
+                    if !wanted.contains(module) {
+                        wanted.push(module.clone());
                     }
                 }
             }
@@ -67,6 +109,19 @@ impl Output {
         }
         let is_wanted = |file: &str| wanted.iter().any(|name| file == format!("{name}.v"));
         self.files.iter().filter(|(file, _)| is_wanted(file)).cloned().collect()
+    }
+
+    /// The module of each instance in the whole engine: a module that is instantiated twice comes twice.
+    #[must_use]
+    pub fn instance_modules(&self) -> Vec<&ModuleInfo> {
+        let info = |name: &str| self.modules.iter().find(|info| info.name == name);
+        let mut modules: Vec<&ModuleInfo> = info(&self.top).into_iter().collect();
+        let mut next = 0;
+        while next < modules.len() {
+            modules.extend(modules[next].instances.iter().filter_map(|instance| info(&instance.module)));
+            next += 1;
+        }
+        modules
     }
 }
 
@@ -76,6 +131,9 @@ pub enum GenerateError {
     /// The configuration is illegal.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// The name of the configuration cannot stand in the header of a file.
+    #[error(transparent)]
+    Name(#[from] config_file::NameError),
     /// The hardware description made something that cannot be published: a fault of this project.
     #[error("module {module}: {error}")]
     Canonicalise {
@@ -92,6 +150,7 @@ pub enum GenerateError {
 /// An illegal configuration.
 pub fn generate(config: &Config) -> Result<Output, GenerateError> {
     config.validate()?;
+    config_file::check_name(&config.name)?;
     let context = kaze::Context::new();
     let arena = typed_arena::Arena::new();
     let design = Design::new(&context, &arena);
@@ -139,7 +198,7 @@ pub fn generate(config: &Config) -> Result<Output, GenerateError> {
             .collect(),
         memories: Vec::new(),
         register_bits: 0,
-        instantiates: vec![core.name().into()],
+        instances: vec![Instance { name: wrapper::CORE_INSTANCE.into(), module: core.name().into() }],
     });
     Ok(Output { config: config.clone(), files, modules: infos, top })
 }
@@ -148,18 +207,25 @@ fn info(module: &Module) -> ModuleInfo {
     let port = |port: &canonicalise::Port, is_input| Port { name: port.name.clone(), width: port.width_bits, is_input };
     let inputs = module.inputs().iter().map(|p| port(p, true));
     let outputs = module.outputs().iter().map(|p| port(p, false));
-    let mut instantiates: Vec<String> = module.instances().iter().map(|instance| instance.module.clone()).collect();
-    instantiates.sort();
-    instantiates.dedup();
     ModuleInfo {
         name: module.name().into(),
         ports: inputs.chain(outputs).collect(),
         memories: module
             .memories()
             .iter()
-            .map(|memory| (memory.name.clone(), memory.words, memory.width_bits, memory.style.map(|s| s.attribute())))
+            .map(|memory| Memory {
+                name: memory.name.clone(),
+                words: memory.words,
+                width: memory.width_bits,
+                read_ports: memory.read_ports,
+                style: memory.style.map(canonicalise::RamStyle::attribute),
+            })
             .collect(),
         register_bits: module.registers().iter().map(|register| register.width_bits).sum(),
-        instantiates,
+        instances: module
+            .instances()
+            .iter()
+            .map(|instance| Instance { name: instance.name.clone(), module: instance.module.clone() })
+            .collect(),
     }
 }

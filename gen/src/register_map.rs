@@ -81,11 +81,11 @@ pub fn registers_markdown() -> String {
         "## Registers\n\n\
          The AXI4-Lite port `s_axil` has 32 data bits and {} address bits. The low two bits of an address are ignored. \
          Reserved bits read as 0 and ignore writes. Byte strobes choose the bytes of a register that can be read; a \
-         register that can only be written takes the whole word where any strobe is set. An offset that holds neither a \
-         register nor a counter is answered with SLVERR and reads as 0. A write that names a table set, table, BT0 slot \
-         or function that the engine does not have is ignored and answered with SLVERR. Writes to `table_commit`, \
-         `bt0_commit` and `function_map` are answered once `status.ready` is 1. The reset value of a read-only register \
-         that follows from the configuration or from the state of the engine is given as 0.\n\n",
+         register that can only be written takes the whole word where any strobe is set. An offset that holds neither \
+         a register nor a counter is answered with SLVERR and reads as 0. A write that names a table set, table, BT0 \
+         slot or function that the engine does not have is ignored and answered with SLVERR. Writes to `table_commit`, \
+         `bt0_commit` and `function_map` are answered once `status.ready` is 1. The reset value of a read-only \
+         register that follows from the configuration or from the state of the engine is given as 0.\n\n",
         regs::ADDRESS_BITS
     );
     text += &table(&["Offset", "Register", "Access", "Reset", "Meaning"], rows);
@@ -105,8 +105,9 @@ pub fn counters_markdown() -> String {
     });
     format!(
         "## Counters\n\n\
-         Counters have 64 bits, wrap, and are cleared by reset only. Reading the low half holds the high half: read low, \
-         then high. The high half of a counter whose low half was not read since reset reads as 0. Writes do nothing.\n\n{}",
+         Counters have 64 bits, wrap, and are cleared by reset only. Reading the low half holds the high half: read \
+         low, then high. The high half of a counter whose low half was not read since reset reads as 0. Writes do \
+         nothing.\n\n{}",
         table(&["Low half", "High half", "Counter", "Counts"], rows)
     )
 }
@@ -181,8 +182,8 @@ pub fn stream_markdown(port: &StreamPort) -> String {
 #[must_use]
 pub fn streams_markdown() -> String {
     let mut text = "## Stream ports\n\n\
-        AXI4-Stream ports. Fields are packed least significant first. Bits of a field beyond the configured width read as \
-        zero and are ignored on input.\n"
+        AXI4-Stream ports. Fields are packed least significant first. Bits of a field beyond the configured width read \
+        as zero and are ignored on input.\n"
         .to_owned();
     for port in &ports::STREAMS {
         text += "\n";
@@ -214,8 +215,8 @@ pub fn configuration_markdown() -> String {
 
 /// Meaning of the configuration's fields that are no numbers.
 const NAME_DOC: &str = "Name of the configuration, for the manifest and file headers.";
-const DONE_DOC: &str = "Whether an invalidation waits for `s_axis_done` of earlier responses. false: they are the caller's \
-                        to drain.";
+const DONE_DOC: &str = "Whether an invalidation waits for `s_axis_done` of earlier responses. false: they are the \
+                        caller's to drain.";
 
 /// The whole Markdown document.
 #[must_use]
@@ -230,8 +231,8 @@ pub fn markdown() -> String {
     ];
     let (major, minor) = version();
     format!(
-        "<!-- {NOTICE} -->\n\n# Register map {major}.{minor}\n\nOffsets are in bytes, bits are counted from 0 at the least \
-         significant end.\n\n{}",
+        "<!-- {NOTICE} -->\n\n# Register map {major}.{minor}\n\nOffsets are in bytes, bits are counted from 0 at the \
+         least significant end.\n\n{}",
         sections.join("\n")
     )
 }
@@ -295,8 +296,8 @@ fn groups() -> Vec<Group> {
     let counters = COUNTERS.iter().map(|counter| {
         Constant::new(format!("{}_offset", counter.name), format!("{:#05x}", counter.offset), counter.doc.trim())
     });
-    let doc = "Byte offsets of the low halves of the 64-bit counters. The high half is 4 bytes above; read it after the \
-               low half.";
+    let doc = "Byte offsets of the low halves of the 64-bit counters. The high half is 4 bytes above; read it after \
+               the low half.";
     groups.push(group("counter", doc, counters.collect()));
     let numbers = |codes: &[(&str, u8, &str)]| {
         codes.iter().map(|(name, code, doc)| Constant::new(*name, code.to_string(), *doc)).collect::<Vec<_>>()

@@ -8,6 +8,8 @@ use std::fmt::Write;
 
 /// Name of the top module.
 pub const TOP: &str = "keywalk";
+/// Name of the only instance in the top module.
+pub const CORE_INSTANCE: &str = "core";
 
 /// A port of the top module.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -211,7 +213,7 @@ pub fn verilog(config: &Config, header: &str, core: &str, inputs: &[Port], outpu
     unused.push("s_axil_awprot".into());
     unused.push("s_axil_arprot".into());
     let _ = writeln!(text, "    wire _unused_ok = &{{1'b0, {}, 1'b0}};", unused.join(", "));
-    let _ = writeln!(text, "    {core} core (");
+    let _ = writeln!(text, "    {core} {CORE_INSTANCE} (");
     let known: BTreeSet<&str> = connections.iter().map(|(port, _)| port.as_str()).collect();
     for port in inputs.iter().chain(outputs) {
         assert!(known.contains(port.name.as_str()), "the top module does not connect the core's port {}", port.name);

@@ -8,13 +8,14 @@
 //! the walker), valid only: a place was reserved. Channel `context_response` out, ready/valid. Channel `event` out with
 //! `event_valid`: taken when `event_ready`.
 //!
-//! **Latency and throughput.** Three cycles in, two out; one request per cycle.
+//! **Latency and throughput.** Five cycles from a request to its lookup or walk; one from a lookup's answer to the
+//! response, three from a walk's result. One request per cycle.
 //!
 //! **Timing.** The shift of a direct buffer's index has a stage of its own.
 //!
 //! **Reset and flush.** Reset drops everything; the function map is scrubbed to table set 0, then `ready` rises.
 //!
-//! **Hazards.** None.
+//! **Hazards.** While an event waits for `event_ready`, no further response is offered.
 //!
 //! **Limits.** 16 requests in flight.
 
@@ -179,6 +180,7 @@ impl ContextPort {
         result_queue.pop(may_load);
         b.output("answer_ready", may_load & !results.out_valid);
         let chosen = hold_record(mux_record(results.out_valid, results.out, answer), "out", load);
+        let is_walk = results.out_valid.hold("out_is_walk", load);
         let (names, _) = failed_table(results.out_valid.mux(results.out.status, answer.status));
         out_valid.next(load | (out_valid.value & !response_ready));
         event_valid.next((load & names) | (event_valid.value & !event_ready));
@@ -196,8 +198,9 @@ impl ContextPort {
             table: chosen.table,
             hop: chosen.hop,
             is_context: b.flag(true),
-            index: chosen.index.low_bits(24),
-            va: chosen.index.resize(64),
+            // A lookup has an object number and no virtual address; of a walk the page index stands in the latter's place.
+            index: (!is_walk).repeat(24) & chosen.index.low_bits(24),
+            va: is_walk.repeat(64) & chosen.index.resize(64),
         };
         output_channel(b, "event", event);
         credit.update(accept, out_valid.value & response_ready, b.flag(false));

@@ -6,46 +6,48 @@
 //! [`keywalk_contract::regs`]; nothing of the register map is written here a second time.
 //!
 //! # Handshake
-//! AXI4-Lite with 32 data bits. Write address and write data are taken independently, in either order. One write and
-//! one read are handled at a time, independently of each other. Every ready output is a register; responses are stable
-//! until they are taken. The low two bits of an address are ignored. An offset that holds neither a register nor a
-//! counter is answered with SLVERR, reads as 0 and ignores writes.
-//! Byte strobes choose the bytes of a readable register. A write-only register takes the whole word where any strobe is
-//! set. Writes to read-only registers and counters, and writes without a strobe, do nothing and are answered with OKAY.
-//! A write that names a table set, table, BT0 slot or function that the engine does not have is ignored and answered
-//! with SLVERR. Writes that another block must take (`table_commit`, `bt0_commit`, `function_map`) wait until
-//! `engine_ready`, so that the scrub of that block does not overwrite them; reads go on meanwhile.
+//! AXI4-Lite with 32 data bits. Write address and write data are taken independently, in either order. One write
+//! and one read are handled at a time, independently of each other. Every ready output is a register; responses
+//! are stable until they are taken. The low two bits of an address are ignored. An offset that holds neither a
+//! register nor a counter is answered with SLVERR, reads as 0 and ignores writes.
+//! Byte strobes choose the bytes of a readable register. A write-only register takes the whole word where any
+//! strobe is set. Writes to read-only registers and counters, and writes without a strobe, do nothing and are
+//! answered with OKAY.
+//! A write that names a table set, table, BT0 slot or function that the engine does not have is ignored and
+//! answered with SLVERR. Writes that another block must take (`table_commit`, `bt0_commit`, `function_map`) wait
+//! until `engine_ready`, so that the scrub of that block does not overwrite them; reads go on meanwhile.
 //! `<write>_valid` is set for one cycle; its fields mean something in that cycle only.
 //!
 //! # Latency and throughput
-//! A write is answered three cycles after its address and data, and a read three cycles after its address. The low half
-//! of a counter takes up to [`TURN_CYCLES`] more, and so does any read in the first turn after reset. Every counter takes one event per cycle, all at once.
+//! A write is answered three cycles after its address and data, and a read three cycles after its address. The low
+//! half of a counter takes up to [`TURN_CYCLES`] more, and so does any read in the first turn after reset. Every
+//! counter takes one event per cycle, all at once.
 //!
 //! # Timing
-//! The longest paths are the adder of the counters, 32 bits behind a subtraction of a few bits, and the read selection,
-//! both between registers.
+//! The longest paths are the adder of the counters, 32 bits behind a subtraction of a few bits, and the read
+//! selection, both between registers.
 //!
 //! # Reset and flush
-//! Reset puts every register to its reset value and every counter to 0. Events are counted from the first cycle after
-//! reset on: in the first turn the memory of the counters is written and not read. Nothing is flushed.
+//! Reset puts every register to its reset value and every counter to 0. Events are counted from the first cycle
+//! after reset on: in the first turn the memory of the counters is written and not read. Nothing is flushed.
 //!
 //! # Hazards
-//! Counters: each has a few bits of its own that count events as they come. A turn visits all counters in order; a visit
-//! adds to the 64-bit value in memory what the counter's own bits have advanced since the last visit, low half first,
-//! then the carry to the high half. A read of a low half waits for the visit and takes the sum, so it is exact; the high
-//! half that the same visit had in hand is held for the read of the high half. The own bits cannot overtake the memory:
-//! they wrap after more events than a turn has cycles.
+//! Counters: each has a few bits of its own that count events as they come. A turn visits all counters in order; a
+//! visit adds to the 64-bit value in memory what the counter's own bits have advanced since the last visit, low
+//! half first, then the carry to the high half. A read of a low half waits for the visit and takes the sum, so it
+//! is exact; the high half that the same visit had in hand is held for the read of the high half. The own bits
+//! cannot overtake the memory: they wrap after more events than a turn has cycles.
 //! Interrupts: an event in the cycle of a clearing write leaves the bit set.
 //!
 //! # Limits
-//! Counters wrap at 2^64. The high half of a counter whose low half was never read is 0. Geometry is passed on as
-//! written: values outside the documented ranges are the software's error. `num_mpts_log2` above 24 counts as 24,
-//! `page_shift_base` below 12 as 12.
+//! Counters wrap at 2^64. The high half of a counter whose low half was not read since reset is 0. Geometry is
+//! passed on as written: values outside the documented ranges are the software's error. `num_mpts_log2` above 24
+//! counts as 24, `page_shift_base` below 12 as 12.
 
 use crate::prim::{Builder, Design, Ram, RamStyle, Register, Signal, concat, or_all, output_channel, select_one_hot};
 use crate::records::{Bt0Write, GeometryWrite};
 use keywalk_contract::regs::{self, Access, COUNTERS, COUNTERS_OFFSET, CounterName, REGISTERS};
-use keywalk_contract::{Config, Field, Table, hem, key, mtr};
+use keywalk_contract::{Config, Field, Table, hem, key, mpt_entry, mtr};
 
 /// Bits of a register and of half a counter.
 const DATA_BITS: u32 = 32;
@@ -198,8 +200,8 @@ fn counter_step_module(design: &Design<'_>) -> String {
     let advance = (events - stored.low_bits(EVENT_BITS)).named("advance");
     let addend = is_high.mux(carry.value.resize(EVENT_BITS), advance);
     let sum = stored.add_wide(addend.resize(DATA_BITS)).named("sum");
+    carry.next(sum.bit(DATA_BITS));
     // In the first turn the memory holds nothing yet: all events since reset are in the counter's own bits.
-    carry.next(sum.bit(DATA_BITS) & !is_first_turn);
     let initial = is_high.mux(b.literal(0, EVENT_BITS), events).resize(DATA_BITS);
     b.output("value", is_first_turn.mux(initial, sum.low_bits(DATA_BITS)).delay("value_q"));
     name.into()
@@ -354,7 +356,7 @@ impl<'a> Mapped<'a> {
 struct Commits<'a> {
     /// The write that waits must go on waiting.
     must_wait: Signal<'a>,
-    /// The write names something that the engine does not have.
+    /// The write names something that the engine does not have, or a geometry that no table has.
     is_refused: Signal<'a>,
     table: Signal<'a>,
     bt0: Signal<'a>,
@@ -370,8 +372,18 @@ impl<'a> Commits<'a> {
         let has_table =
             below(table, Table::ALL.len() as u32) & has_set(bank.field(&select, &regs::table_select::TABLE_SET));
         let data = write.data;
+        let geometry = regs::table_geometry::REGISTER;
+        let bt_num = bank.field(&geometry, &regs::table_geometry::BT_NUM);
+        let entry_bytes_log2 = bank.field(&geometry, &regs::table_geometry::ENTRY_BYTES_LOG2);
+        let is_mpt = table.is(Table::Mpt.code().into());
+        let has_entry_size = is_mpt.mux(
+            entry_bytes_log2.is(mpt_entry::ENTRY_BYTES.ilog2().into()),
+            below(entry_bytes_log2, hem::ENTRY_BYTES_LOG2.end() + 1)
+                & !below(entry_bytes_log2, *hem::ENTRY_BYTES_LOG2.start()),
+        );
+        let has_slots = bt_num.any() & below(bt_num, hem::BT_NUM_MAX + 1);
         let commits = [
-            (regs::table_commit::REGISTER, has_table),
+            (regs::table_commit::REGISTER, has_table & has_entry_size & has_slots),
             (regs::bt0_commit::REGISTER, has_table & below(field(data, &regs::bt0_commit::SLOT), config.bt0_slots)),
             (regs::key_space::REGISTER, has_set(field(data, &regs::key_space::TABLE_SET))),
             (
@@ -402,7 +414,7 @@ impl<'a> Commits<'a> {
         let table_set = selected(&regs::table_select::TABLE_SET).low_bits(config.table_set_bits());
         let table = selected(&regs::table_select::TABLE);
         let count = bank.field(&regs::table_object_count::REGISTER, &regs::table_object_count::COUNT);
-        // The staged registers and the write data keep their values in the cycle after a write, in which these are valid.
+        // The staged registers and the write data keep their values in the cycle after a write; these are valid then.
         b.output("geometry_write_valid", self.table.delay_reset("geometry_write_valid_q"));
         let record = GeometryWrite {
             table_set,

@@ -7,13 +7,13 @@
 //! **Handshake.** Channels `invalidate` in and `invalidated` out, ready/valid, registered.
 //!
 //! **Latency and throughput.** The longest walk in flight, plus the outstanding DMA, plus one cycle per set of the larger
-//! cache; one invalidation at a time. Nothing is admitted meanwhile.
+//! cache, plus about twelve cycles; one invalidation at a time. Nothing is admitted meanwhile.
 //!
 //! **Timing.** Nothing of note.
 //!
 //! **Reset and flush.** Reset drops the invalidation in progress; the caches are scrubbed by reset anyway.
 //!
-//! **Hazards.** `pause` acts on admission one cycle after it rises; `is_idle` is trusted only four cycles later.
+//! **Hazards.** `pause` acts on admission one cycle after it rises; whether all is idle is asked only four cycles later.
 //!
 //! **Limits.** 32768 responses whose DMA is not reported done: admission pauses there.
 

@@ -103,11 +103,18 @@ record! {
 }
 
 record! {
-    /// What the landing pipe needs to know of a lookup.
-    struct Plan(_config) {
+    /// What the landing pipe selects by. Kept apart from [`Plan`], in LUT RAM, because selections come first in a stage
+    /// and block RAM is slow.
+    struct Course(_config) {
         is_context: 1,
-        table: TABLE_BITS,
         hop_num: 2,
+    }
+}
+
+record! {
+    /// What the landing pipe selects from.
+    struct Plan(_config) {
+        table: TABLE_BITS,
         /// Level index of the last pointer read.
         last_index: LEVEL_INDEX_BITS,
         /// Level index of the pointer read before it.
@@ -115,6 +122,12 @@ record! {
         /// Of the entry in its chunk, in units of the smallest entry.
         offset: OFFSET_BITS,
     }
+}
+
+/// The remaining way of every lookup, by context: written by the new pipe, read by the landing pipe.
+struct Plans<'a> {
+    courses: Ram<'a, Course<u32>>,
+    plans: Ram<'a, Plan<u32>>,
 }
 
 record! {
@@ -254,7 +267,11 @@ impl HemLookup {
         let parts = Parts { design, config, b };
         let free = FreeList::new(design, b, "free_contexts", config.hem_context_bits());
         let tables = parts.tables(free.ready);
-        let plans = Ram::new(b, "plans", config.hem_contexts, RamStyle::Block, Plan::widths(config));
+        let contexts = config.hem_contexts;
+        let plans = Plans {
+            courses: Ram::new(b, "courses", contexts, RamStyle::Distributed, Course::widths(config)),
+            plans: Ram::new(b, "plans", contexts, RamStyle::for_depth(contexts), Plan::widths(config)),
+        };
         let alignment_check = b.input("alignment_check", 1).delay("alignment_check_q");
 
         let started = parts.start_lookup(&tables, &free, &divider, &plans, alignment_check);
@@ -420,7 +437,7 @@ impl<'a> Parts<'_, '_, 'a> {
         tables: &Tables<'a>,
         free: &FreeList<'a>,
         divider: &str,
-        plans: &Ram<'a, Plan<u32>>,
+        plans: &Plans<'a>,
         alignment_check: Signal<'a>,
     ) -> Started<'a> {
         let (b, config) = (self.b, self.config);
@@ -443,9 +460,21 @@ impl<'a> Parts<'_, '_, 'a> {
         b.output("lookup_ready", can_accept & is_context.value);
         free.take(accept);
 
-        let misses = Ram::new(b, "misses", config.hem_contexts, RamStyle::Block, MissRequest::widths(config));
+        let misses = Ram::new(
+            b,
+            "misses",
+            config.hem_contexts,
+            RamStyle::for_depth(config.hem_contexts),
+            MissRequest::widths(config),
+        );
         misses.write(free.number, miss, accept & !is_context.value);
-        let questions = Ram::new(b, "questions", config.hem_contexts, RamStyle::Block, Asked::widths(config));
+        let questions = Ram::new(
+            b,
+            "questions",
+            config.hem_contexts,
+            RamStyle::for_depth(config.hem_contexts),
+            Asked::widths(config),
+        );
         let asked = Asked { tag: lookup.tag, function: lookup.function, index: lookup.index };
         questions.write(free.number, asked, accept & is_context.value);
 
@@ -468,7 +497,7 @@ impl<'a> Parts<'_, '_, 'a> {
         let offset = index.low_bits(OFFSET_BITS).shift_left(geometry.entry_shift);
         let offset = self.mask_from(offset, PAGE_SHIFT_MIN - ENTRY_BYTES_LOG2_MIN, geometry.buf_pg_sz);
 
-        // Stage 2: level indices.
+        // Stage 2: the chunk number without the indices of one, two and three levels.
         let s2_valid = s1_valid.delay_reset("s2_valid");
         let identity = delay_record(identity, "s2");
         let table_set = table_set.delay("s2_table_set");
@@ -484,6 +513,20 @@ impl<'a> Parts<'_, '_, 'a> {
         let higher = chunk.bits(31, 3 * (PAGE_ENTRIES_LOG2_MIN + 1)).resize(high.width());
         // With the third page size the divisor exceeds 32 bits.
         let by_three = ba_pg_sz.bit(0).mux(higher, high) & ba_pg_sz.high_bits(3).none().repeat(high.width());
+
+        // Stage 3: level indices; what is added to the base; whether the level-0 index must be divided; the plan.
+        let s3_valid = s2_valid.delay_reset("s3_valid");
+        let identity = delay_record(identity, "s3");
+        let table_set = table_set.delay("s3_table_set");
+        let is_out_of_range = is_out_of_range.delay("s3_is_out_of_range");
+        let chunk = chunk.delay("s3_chunk");
+        let offset = offset.delay("s3_offset");
+        let hop_num = hop_num.delay("s3_hop_num");
+        let ba_pg_sz = ba_pg_sz.delay("s3_ba_pg_sz");
+        let bt_num = bt_num.delay("s3_bt_num");
+        let by_one = by_one.delay("s3_by_one");
+        let by_two = by_two.delay("s3_by_two");
+        let by_three = by_three.delay("s3_by_three");
         let level_0 = hop_num.bit(1).mux(
             hop_num.bit(0).mux(by_three.resize(INDEX_BITS), by_two.resize(INDEX_BITS)),
             hop_num.bit(0).mux(by_one.resize(INDEX_BITS), chunk),
@@ -491,33 +534,14 @@ impl<'a> Parts<'_, '_, 'a> {
         let last = self.mask_from(chunk.low_bits(LEVEL_INDEX_BITS), PAGE_ENTRIES_LOG2_MIN, ba_pg_sz);
         let second_last = self.mask_from(by_one.low_bits(SECOND_LAST_BITS), PAGE_ENTRIES_LOG2_MIN, ba_pg_sz);
         let third_last = self.mask_from(by_two.low_bits(THIRD_LAST_BITS), PAGE_ENTRIES_LOG2_MIN, ba_pg_sz);
-
-        // Stage 3: what is added to the base; whether the level-0 index must be divided; the plan.
-        let s3_valid = s2_valid.delay_reset("s3_valid");
-        let identity = delay_record(identity, "s3");
-        let table_set = table_set.delay("s3_table_set");
-        let is_out_of_range = is_out_of_range.delay("s3_is_out_of_range");
-        let offset = offset.delay("s3_offset");
-        let hop_num = hop_num.delay("s3_hop_num");
-        let bt_num = bt_num.delay("s3_bt_num");
-        let level_0 = level_0.delay("s3_level_0");
-        let last = last.delay("s3_last");
-        let second_last = second_last.delay("s3_second_last");
-        let third_last = third_last.delay("s3_third_last");
         let first_addend = hop_num.bit(1).mux(
             hop_num.bit(0).mux(third_last.resize(LEVEL_INDEX_BITS), second_last.resize(LEVEL_INDEX_BITS)),
             hop_num.bit(0).mux(last, self.offset_addend(offset)),
         );
         let needs_division = level_0.ge(bt_num.resize(INDEX_BITS)) & !is_out_of_range;
-        let plan = Plan {
-            is_context: identity.is_context,
-            table: identity.table,
-            hop_num,
-            last_index: last,
-            second_last_index: second_last,
-            offset,
-        };
-        plans.write(identity.context, plan, s3_valid);
+        let plan = Plan { table: identity.table, last_index: last, second_last_index: second_last, offset };
+        plans.plans.write(identity.context, plan, s3_valid);
+        plans.courses.write(identity.context, Course { is_context: identity.is_context, hop_num }, s3_valid);
 
         // Stage 4: the BT0 slot of a lookup from stage 3 or, in an empty place, of one that comes from the divider.
         let s4_valid = (s3_valid & !needs_division).delay_reset("s4_valid");
@@ -589,17 +613,19 @@ impl<'a> Parts<'_, '_, 'a> {
     }
 
     /// The landing pipe.
-    fn land_line(&self, plans: &Ram<'a, Plan<u32>>, alignment_check: Signal<'a>) -> Landed<'a> {
+    fn land_line(&self, plans: &Plans<'a>, alignment_check: Signal<'a>) -> Landed<'a> {
         let (b, config) = (self.b, self.config);
 
         // Stage 0: the wanted word and its error. Every line is kept, the entry being the last one of a miss.
         let line_valid = b.input("line_valid", 1);
         let line = input_channel(b, "line", LineResponse::widths(config));
         let context = line.context.low_bits(config.hem_context_bits());
-        let lines = Ram::new(b, "lines", config.hem_contexts, RamStyle::Block, Entry::widths(config));
+        let lines =
+            Ram::new(b, "lines", config.hem_contexts, RamStyle::for_depth(config.hem_contexts), Entry::widths(config));
         let entry = Entry { entry_0: line.data_0, entry_1: line.data_1, entry_2: line.data_2, entry_3: line.data_3 };
         lines.write(context, entry, line_valid);
-        let plan = plans.read(context, b.flag(true));
+        let course = plans.courses.read(context, b.flag(true));
+        let plan = plans.plans.read(context, b.flag(true));
         let quarter_bits = line.word.high_bits(2);
         let quarter = quarter_bits
             .bit(1)
@@ -618,19 +644,23 @@ impl<'a> Parts<'_, '_, 'a> {
         let pointer_error = pointer_error.delay("l1_pointer_error");
         let entry_error = line.error.any().delay("l1_entry_error");
         let next_level = level + 1;
-        let is_entry = level.eq(plan.hop_num);
-        let is_chunk = next_level.eq(plan.hop_num);
-        let is_last_pointer = (level + 2).eq(plan.hop_num);
+        let is_entry = level.eq(course.hop_num);
+        let is_chunk = next_level.eq(course.hop_num);
+        let is_last_pointer = (level + 2).eq(course.hop_num);
         let level_index = is_last_pointer.mux(plan.last_index, plan.second_last_index.resize(LEVEL_INDEX_BITS));
         let addend = is_chunk.mux(self.offset_addend(plan.offset), level_index);
         let sum = self.address(pointer, addend);
         let has_error = is_entry.mux(entry_error, pointer_error);
-        let is_zero = pointer.none();
-        let is_misaligned = self.is_misaligned(pointer, alignment_check, is_chunk, plan.is_context);
+        // One LUT per group and a carry chain; as a tree it would become the deepest path, with the checks behind it.
+        let groups: Vec<_> = (0..64).step_by(6).map(|low| pointer.bits(63.min(low + 5), low).any()).collect();
+        let groups = concat(&groups);
+        let ones = b.literal((1 << groups.width()) - 1, groups.width());
+        let is_zero = !groups.add_wide(ones).bit(groups.width());
+        let is_misaligned = self.is_misaligned(pointer, alignment_check, is_chunk, course.is_context);
         let has_failed = has_error | (!is_entry & (is_zero | is_misaligned));
 
         // Stage 2: verdict. A failed read has its own number, a useless pointer the number of the read that it was for.
-        let identity = Identity { context, is_context: plan.is_context, table: plan.table };
+        let identity = Identity { context, is_context: course.is_context, table: plan.table };
         let identity = delay_record(identity, "l2");
         let level = level.delay("l2_level");
         let has_failed = has_failed.delay("l2_has_failed");
@@ -647,7 +677,7 @@ impl<'a> Parts<'_, '_, 'a> {
             has_failed,
             status: failure & has_failed.repeat(SHORT_STATUS_BITS),
             hop: failed_level & has_failed.repeat(2),
-            is_complete: (is_entry | (is_chunk & plan.is_context)).delay("l2_is_complete"),
+            is_complete: (is_entry | (is_chunk & course.is_context)).delay("l2_is_complete"),
             level: level + 1,
             address: sum.delay("l2_address"),
         };
@@ -684,8 +714,8 @@ impl<'a> Parts<'_, '_, 'a> {
         let answers =
             Merge::new(design, b, "answers", depth, LookupEnd::widths(config), land.lookup_end(), new.lookup_end());
 
-        // The free list takes one number per cycle: a replay gives its context back at once, an answer one cycle later,
-        // in which no replay is fetched. After a replay had to wait for that, no answer is fetched for a cycle.
+        // The free list takes one number per cycle: a replay's when it is fetched, an answer's one cycle later, in which
+        // no replay is fetched. After a replay had to wait for that, no answer is fetched for a cycle.
         let answer_gives = b.register_reset("answer_gives", 1, 0);
         let replay_ready = b.input("replay_ready", 1);
         let replay_valid = b.register_reset("replay_q_valid", 1, 0);
@@ -705,10 +735,11 @@ impl<'a> Parts<'_, '_, 'a> {
         answer_gives.next(fetch_answer);
         let answered_context = answers.out.context.delay("answered_context");
         let give = fetch_replay | answer_gives.value;
-        free.give(give, answer_gives.value.mux(answered_context, replays.out.context));
-        // Counted one cycle later; until then the registers that are counted tell.
-        let accepted = started.accept.delay_reset("accepted");
+        let given_context = answer_gives.value.mux(answered_context, replays.out.context).delay("given_context");
         let given = give.delay_reset("given");
+        free.give(given, given_context);
+        // Counted one cycle late; for that cycle `accepted` tells.
+        let accepted = started.accept.delay_reset("accepted");
         let credit = Credit::new(b, "contexts", config.hem_contexts);
         credit.update(accepted, given, b.flag(false));
         b.output("idle", credit.full & !accepted & !replay_valid.value & !answer_valid.value);

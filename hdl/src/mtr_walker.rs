@@ -1,43 +1,42 @@
 //! Walks page tables (MTR, PBL) of 0 to 3 hops, many at a time (contract section 4).
 //!
-//! **Purpose.** Takes one page to walk and gives its bus address, or the status and hop of the first check that fails. A walk is not
-//! a state machine but a context: a number that travels with its reads, and a word in each of three memories that are
-//! written when the walk is accepted.
+//! **Purpose.** Takes one page to walk and gives its bus address, or the status and hop of the first check that fails.
+//! A walk is not a state machine but a context: a number that travels with its reads, and a word in each of three
+//! memories that are written when the walk is accepted.
 //!
 //! Two pipes share the work. The *first-read pipe* checks index and root and computes the address of read 0; what needs
-//! no read (hop 0, or a walk that is refused at once) it puts into the *direct queue*. The *landing pipe* takes one line
-//! per cycle, or else a walk of the direct queue as if its root had been read, and adds what the walk's memory word
-//! says: the position in the next table, or the offset in the page. The sum becomes the next read or the result.
+//! no read (hop 0, or a walk that is refused at once) it puts into the *direct queue*. The *landing pipe* takes one
+//! line per cycle, or else a walk of the direct queue as if its root had been read, and adds what the walk's memory
+//! word says: the position in the next table, or the offset in the page. The sum becomes the next read or the result.
 //!
 //! Checks, in order: index (MtrIndex, hop 0), low 3 bits of the root (MtrMisaligned, hop 0), root of zero
-//! (MtrNotPresent, hop 0); for every read k: bus error of the 16 bytes that hold the word (MtrBusError, hop k), entry of
-//! zero (MtrNotPresent, hop k), alignment of a pointer to a lower table (MtrMisaligned, hop k + 1, the read that is not
-//! made). A leaf may be aligned to anything.
+//! (MtrNotPresent, hop 0); for every read k: bus error of the 16 bytes that hold the word (MtrBusError, hop k), entry
+//! of zero (MtrNotPresent, hop k), alignment of a pointer to a lower table (MtrMisaligned, hop k + 1, the read that is
+//! not made). A leaf may be aligned to anything.
 //!
-//! **Handshake.** `walk_*` and `line_request_*`: valid and ready; both are stable until taken. `line_*` and `result_*`: valid only,
-//! always taken, at most one per cycle. `line_*` must answer `line_request_*`, once each, in any order. Results come in
-//! any order. `zero_entry_literal` and `alignment_check` are levels, sampled at each check. `idle` is low from the
-//! cycle after a walk is accepted until the cycle after its result.
+//! **Handshake.** `walk_*` and `line_request_*`: valid and ready; both are stable until taken. `line_*` and `result_*`:
+//! valid only, always taken, at most one per cycle. `line_*` must answer `line_request_*`, once each, in any order.
+//! Results come in any order. `zero_entry_literal` and `alignment_check` are levels, sampled at each check. `idle` is
+//! low from the cycle after a walk is accepted until the cycle after its result.
 //!
-//! **Latency and throughput.** Walk accepted to read 0 offered: 2 cycles. Line to next read offered: 3 cycles. Line of the leaf to result: 3 cycles.
-//! Walk accepted to result without a read: 6 cycles. One walk accepted, one landing, one read and one result per cycle,
-//! all at the same time.
+//! **Latency and throughput.** Walk accepted to read 0 offered: 2 cycles. Line to next read offered: 3 cycles. Line of
+//! the leaf to result: 3 cycles. Walk accepted to result without a read: 6 cycles. One walk accepted, one landing, one
+//! read and one result per cycle, all at the same time.
 //!
-//! **Timing.** The first-read pipe shifts the index (1), then adds (2). The landing pipe selects the word (1), adds and checks (2),
-//! decides (3). Every output is a register, except `walk_ready`, which is decoded from
-//! registers.
+//! **Timing.** The first-read pipe shifts the index (1), then adds (2). The landing pipe selects the word (1), adds and
+//! checks (2), decides (3). Every output is a register, except `walk_ready`, which is decoded from registers.
 //!
-//! **Reset and flush.** Reset forgets every walk; the table port must be reset with it. `ready` rises when the list of free contexts is
-//! filled, one cycle per context; no walk is accepted before. The memories are not scrubbed: no word is read before its
-//! walk has written it. A flush is not needed: nothing is cached here.
+//! **Reset and flush.** Reset forgets every walk; the table port must be reset with it. `ready` rises when the list of
+//! free contexts is filled, one cycle per context; no walk is accepted before. The memories are not scrubbed: no word
+//! is read before its walk has written it. A flush is not needed: nothing is cached here.
 //!
-//! **Hazards.** A context is given back with its result and is taken again two cycles later at the earliest; its words are read for
-//! the last time before that. A walk of the direct queue is read two cycles after its words were written. Reads
-//! overtake each other, because they belong to different contexts.
+//! **Hazards.** A context is given back with its result and is taken again two cycles later at the earliest; its words
+//! are read for the last time before that. A walk of the direct queue is read two cycles after its words were written.
+//! Reads overtake each other, because they belong to different contexts.
 //!
-//! **Limits.** `walk_contexts` walks in flight. No queue can overflow: each is as deep as there are contexts, and a context is in
-//! one of them at most. New reads yield to those of walks under way; the direct queue yields to landings, but after
-//! 256 landings without a gap no new walk is accepted until one of the direct queue has gone.
+//! **Limits.** `walk_contexts` walks in flight. No queue can overflow: each is as deep as there are contexts, and a
+//! context is in one of them at most. New reads yield to those of walks under way; the direct queue yields to landings,
+//! but after 256 landings without a gap no new walk is accepted until one of the direct queue has gone.
 
 use crate::prim::{
     Builder, Credit, Design, Fifo, FifoPort, FreeList, Ram, RamStyle, Record, Signal, concat, delay_record,

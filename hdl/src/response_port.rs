@@ -8,7 +8,7 @@
 //! ready/valid. Channel `response` out, ready/valid; its ready reaches the queues' outputs combinationally, but no output
 //! of this block other than `segment_ready`, whose queue takes it into registers.
 //!
-//! **Latency and throughput.** Four cycles from a single beat to `response_valid`; one beat per cycle.
+//! **Latency and throughput.** Four cycles from a single beat to `response_valid`, two from a segment; one beat per cycle.
 //!
 //! **Timing.** A three-way select, then the classification, each in a stage.
 //!

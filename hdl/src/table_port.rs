@@ -4,24 +4,26 @@
 //! (`walk_request_*`). Where the line is being read already, the context joins the list of those that wait for it;
 //! else a read is issued. When the line has landed, every waiter is answered.
 //!
-//! The in-flight table is a hash of four ways: each entry holds the rest of the line address and the read number, which
-//! is the AXI ID. An entry is open where its alloc toggle, written when the read is issued, differs from its close
-//! toggle, written when the line lands, so that every memory has one writer. The waiters of a read form a list from the
-//! last to the first: per read the tail, per waiter the one before it. A waiter's word is therefore written by its own
-//! request only and is read for the last time when it is answered: before the context can ask again.
+//! The in-flight table is a hash of four ways: each entry holds the rest of the line address and the read number,
+//! which is the AXI ID. An entry is open where its alloc toggle, written when the read is issued, differs from its
+//! close toggle, written when the line lands, so that every memory has one writer. The waiters of a read form a list
+//! from the last to the first: per read the tail, per waiter the one before it. A waiter's word is therefore written
+//! by its own request only and is read for the last time when it is answered: before the context can ask again.
 //!
 //! **Handshake.** `hem_request_*`, `walk_request_*`: valid and ready, stable until taken; the clients alternate while
-//! both offer. `hem_line_valid`, `walk_line_valid` with the shared payload `line_*`: no ready, because a context has at
-//! most one request in flight and room for its answer; at most one of both per cycle. `ar*` keeps valid and payload
-//! until ready. `rready` is constant: every read number has a place for its line, which is free until the line's last
-//! waiter is answered, and the number is not used again before. Read data may come in any order, and beats of different
-//! IDs may be interleaved. `event_*` are pulses of one cycle: a read was issued; a request joined a read in flight; a
-//! line with a bus error landed. `idle` is low from the cycle after a request is accepted until all are answered.
+//! both offer. `hem_line_valid`, `walk_line_valid` with the shared payload `line_*`: no ready, because a context has
+//! at most one request in flight and room for its answer; at most one of both per cycle; the payload is meaningful
+//! while one is set. A context may ask again from the cycle after its answer on. `ar*` keeps valid and payload until
+//! ready. `rready` is constant: every read number has a place for its line, which is used again only after the line's
+//! last waiter is answered. Read data may come in any order, and beats of different IDs may be interleaved. `event_*`
+//! are pulses of one cycle: a read was issued; a request joined a read in flight; a line with a bus error landed.
+//! `idle` is low from the cycle after a request is accepted at least until all are answered.
 //!
-//! **Latency and throughput.** Request accepted to `arvalid`: 2 cycles (one more where the other client was served
-//! last and this one had paused). Last beat to the answer of the first waiter: 2 cycles, and one more where a line has several
-//! beats. One request, one read and one answer per cycle, joined ones included. A read number is used again 8 cycles
-//! after its last beat at the earliest, or 2 cycles after the answer to its last waiter.
+//! **Latency and throughput.** Request accepted to `arvalid`: 2 cycles, where nothing is in the way; a request of the
+//! client that was not served last waits one cycle for its turn. Last beat to the answer of the first waiter: 2
+//! cycles, and to that of the last one that joined: 8; both one more where a line has several beats. One request, one
+//! read and one answer per cycle, joined ones included. A read number is in `arvalid` again 8 cycles after its last
+//! beat at the earliest, or 5 cycles after the answer to its last waiter where several waited.
 //!
 //! **Timing.** `s0`: select and hash, in front of the table's address. `s1`: compare four ways, decide, write. `s2`:
 //! read number of the way, exchange of the tail. `s3`: link. Landing: `landed`, then `answer` (which waiter), then the
@@ -34,23 +36,25 @@
 //!
 //! **Hazards.**
 //! - A request that finds its bucket full, no free read number or the address channel occupied goes through `retry` to
-//!   `s0` again; `s1` and `retry` hold all that can be there, because nothing is accepted while `retry` is occupied. The
-//!   one that failed first is the elder, and no other may issue a read before it: nothing starves.
-//! - A request one cycle behind a read that is issued does not see its entry yet. Its line is compared with that read's
-//!   too; another line of the same bucket is tried again. Only issued reads need this: whatever a joining request saw,
-//!   the request behind it sees as well.
-//! - A request may still find an entry open while it is being closed. The close toggle is written one cycle after the
-//!   landing; the last request that sees it open exchanges the tail three cycles after the landing and links one cycle
-//!   later. The tail is read four cycles after the landing, and links five: the list is complete. Its first waiter needs
-//!   no list and is answered before.
+//!   `s0` again; `s1` and `retry` hold all that can be there, because nothing is accepted while `retry` is occupied.
+//!   The one that failed first is the elder, and no other may issue a read before it: nothing starves.
+//! - A request one cycle behind a read that is issued does not see its entry yet. Its line is compared with that
+//!   read's too; another line of the same bucket is tried again. Only issued reads need this: whatever a joining
+//!   request saw, the request behind it sees as well.
+//! - A request may still find an entry open while it is being closed. Counted from the last beat (or the cycle after
+//!   it, where a line has several): the close toggle is written in cycle 1; the last request that sees the entry open
+//!   is in `s0` in cycle 1, exchanges the tail in cycle 3 and links in cycle 4. The tail is read in cycle 4 at the
+//!   earliest, the links from cycle 7 on: the list is complete. Its first waiter needs no list and is answered before.
 //!
-//! **Limits.** `reads_in_flight` reads; waiters without limit other than the contexts. The queue of landed reads cannot
-//! overflow: it has a place for every read number. New answers go before those from lists, which lets lists wait until
-//! the read numbers they hold are missed at the other end: at most `reads_in_flight` answers later.
+//! **Limits.** `reads_in_flight` reads; as many waiters for a line as there are contexts. A bucket of the in-flight
+//! table holds four reads. The queues of landed reads cannot overflow: each has a place for every read number. First
+//! answers go before those from lists, which lets lists wait, but not for ever: their read numbers are not given back
+//! meanwhile, so that no more than `reads_in_flight` lines can land. A read that is never answered keeps its number
+//! and its waiters.
 
 use crate::prim::{
-    Builder, Design, Fifo, FreeList, Ram, RamStyle, Record, Scrub, Signal, delay_record, input_channel, mux_record,
-    or_all, output_channel, scrub, select_one_hot,
+    Builder, Design, Fifo, FreeList, Ram, RamStyle, Record, Scrub, Signal, concat, delay_record, input_channel,
+    mux_record, or_all, output_channel, scrub, select_one_hot,
 };
 use crate::record;
 use crate::records::{LineRequest, LineResponse, line_context_bits};
@@ -134,6 +138,16 @@ record! {
 }
 
 record! {
+    /// Link of a waiter that joined.
+    struct Link(config) {
+        /// The waiter before it.
+        waiter: waiter_bits(config),
+        /// That one is the first.
+        is_first: 1,
+    }
+}
+
+record! {
     /// What a waiter asked for beside the line.
     struct Asked(_config) {
         /// Number of the read within its lookup or walk.
@@ -148,6 +162,16 @@ record! {
     struct Landed(config) {
         /// Read number.
         read: config.read_bits(),
+    }
+}
+
+record! {
+    /// A landed read with a list of waiters.
+    struct List(config) {
+        /// Read number.
+        read: config.read_bits(),
+        /// Last waiter.
+        tail: waiter_bits(config),
     }
 }
 
@@ -293,27 +317,28 @@ impl TablePort {
         let s2_issued = b.register_reset("s2_issued", 1, 0);
         let ar_line = b.register("ar_line", LINE_BITS);
         let same_line = s2_issued.value.concat(ar_line.value).eq_wide(always.concat(s1.line)).named("s1_same_line");
-        let same_bucket = s2_issued.value & s0_bucket.eq(s1_bucket).delay("s1_same_bucket");
+        let same_bucket = s2_issued.value.concat(s1_bucket.delay("s2_bucket"));
+        let same_bucket = same_bucket.eq_wide(always.concat(s1_bucket)).named("s1_same_bucket");
         let matches: Vec<_> = entries
             .iter()
             .zip(&closed)
             .enumerate()
             .map(|(way, (entry, closed))| {
-                let entry = entry.alloc_toggle.concat(entry.line_high);
-                entry.eq_wide((!*closed).concat(s1_line_high)).named(&format!("s1_match_{way}"))
+                let wanted = s1_line_high.concat(!*closed);
+                entry.line_high.concat(entry.alloc_toggle).eq_wide(wanted).named(&format!("s1_match_{way}"))
             })
             .collect();
-        let vacant: Vec<_> =
-            entries.iter().zip(&closed).map(|(entry, closed)| entry.alloc_toggle.eq(*closed)).collect();
-        let chosen: Vec<_> = (0..vacant.len())
-            .map(|way| vacant[..way].iter().fold(vacant[way], |chosen, lower| chosen & !*lower))
-            .collect();
+        let copies: Vec<_> = entries.iter().map(|entry| entry.alloc_toggle).collect();
+        let vacant: Vec<_> = copies.iter().zip(&closed).map(|(copy, closed)| copy.eq(*closed)).collect();
+        let full = concat(&copies).eq_wide(!concat(&closed)).named("s1_full");
+        // The first vacant way; the last one unless the bucket is full, where nothing is issued.
+        let lower = |way: usize| or_all(&vacant[..way]);
+        let chosen = [vacant[0], vacant[1] & !lower(1), vacant[2] & !lower(2), !lower(3)];
         let hit = (or_all(&matches) | same_line).named("s1_hit");
         let ar_valid = b.register_reset("ar_valid", 1, 0);
         let ar_open = (!ar_valid.value | arready).named("ar_open");
         let may_issue = (s1_valid & free.valid & ar_open & !retry_is_elder.value & !same_bucket).named("s1_may_issue");
-        let misses = (!hit & may_issue).named("s1_misses");
-        let issue = (misses & or_all(&vacant)).named("s1_issue");
+        let issue = (!hit & may_issue & !full).named("s1_issue");
         let join = (s1_valid & hit).named("s1_join");
         let fail = (s1_valid & !hit & !issue).named("s1_fail");
         retry_valid.next(fail);
@@ -329,9 +354,9 @@ impl TablePort {
 
         let table_address = scrub.busy.mux(scrub.address, s1_bucket);
         for (way, memory) in table.iter().enumerate() {
-            let entry =
-                InFlight { alloc_toggle: !scrub.busy & !closed[way], line_high: s1_line_high, read: free.number };
-            memory.write(table_address, entry, scrub.busy | (misses & chosen[way]));
+            let alloc_toggle = !scrub.busy & !closed[way];
+            let entry = InFlight { alloc_toggle, line_high: s1_line_high, read: free.number };
+            memory.write(table_address, entry, scrub.busy | (issue & chosen[way]));
         }
         let issued_memory = Ram::new(b, "issued", reads, RamStyle::for_depth(reads), Issued::widths(config));
         let way = (chosen[2] | chosen[3]).concat(chosen[1] | chosen[3]).named("s1_way");
@@ -366,13 +391,9 @@ impl TablePort {
         b.output("event_merged", s2_joined);
 
         // s3: the link to the waiter before.
-        // Whether the waiter before is the first, which ends the list, decides most and has to be there early: LUT RAM.
-        let links = Ram::of_words(b, "link", waiters, RamStyle::for_depth(waiters), waiter_bits);
-        let link_ends = Ram::of_words(b, "link_end", waiters, RamStyle::Distributed, 1);
-        let s3_waiter = s2_waiter.delay("s3_waiter");
-        let s3_joined = s2_joined.delay_reset("s3_joined");
-        links.write_word(s3_waiter, old_tail.waiter, s3_joined);
-        link_ends.write_word(s3_waiter, !old_tail.joined, s3_joined);
+        let links = Ram::new(b, "link", waiters, RamStyle::for_depth(waiters), Link::widths(config));
+        let link = Link { waiter: old_tail.waiter, is_first: !old_tail.joined };
+        links.write(s2_waiter.delay("s3_waiter"), link, s2_joined.delay_reset("s3_joined"));
 
         // Landing: the line into its place; the entry is closed in the next cycle.
         let beat = ReadBeat::new(b, config, &scrub);
@@ -388,39 +409,52 @@ impl TablePort {
             );
         }
 
-        // The list of each landed read, from its tail: `tail_*` is the next read to be looked at, `list_*` the one whose
-        // links are followed. The queue and the cycle in front of it wait until the list is complete.
+        // The landed reads wait until their lists are complete. Then they give their number back or, if there is a
+        // list, line up once more: for the links to be followed, where no line has just landed.
         let (queue, landed_read) = Fifo::new(design, b, "landed_reads", reads, Landed::widths(config));
         queue.push(fresh.delay_reset("queued_valid"), Landed { read: fresh_read.delay("queued_read") });
         let tail_valid = b.register_reset("tail_valid", 1, 0);
-        let list_valid = b.register_reset("list_valid", 1, 0);
         let tail_pop = b.forward("tail_pop", 1);
         let tail_load = (landed_read.out_valid & tail_pop.value).named("tail_load");
         queue.pop(tail_pop.value);
         let tail_read = landed_read.out.read.hold("tail_read", tail_load);
         let tail = tails.read(landed_read.out.read, tail_load);
+        let (lists, list) = Fifo::new(design, b, "lists", reads, List::widths(config));
+        lists.push(tail_valid.value & tail.joined, List { read: tail_read, tail: tail.waiter });
+
+        let list_valid = b.register_reset("list_valid", 1, 0);
         let link_address = b.forward("link_address", waiter_bits);
-        let link = links.read_word(link_address.value, !fresh);
-        let link_is_first = link_ends.read_word(link_address.value, !fresh);
-        let list_active = (list_valid.value & !link_is_first).named("list_active");
-        let list_end = (list_valid.value & link_is_first).named("list_end");
-        let tail_has_list = (tail_valid.value & tail.joined).named("tail_has_list");
-        let list_start = (tail_has_list & !list_active & !fresh).named("list_start");
-        let list_read = tail_read.hold("list_read", list_start);
-        link_address.drive(list_active.mux(link, tail.waiter));
-        list_valid.next(list_active | list_start);
-        tail_pop.drive(!tail_valid.value | tail.joined.mux(list_start, !list_end));
+        let link = links.read(link_address.value, !fresh);
+        let list_active = (list_valid.value & !link.is_first).named("list_active");
+        let list_end = (list_valid.value & link.is_first).named("list_end");
+        let list_pop = (!list_active & !fresh).named("list_pop");
+        lists.pop(list_pop);
+        let list_read = list.out.read.hold("list_read", list_pop);
+        link_address.drive(list_active.mux(link.waiter, list.out.tail));
+        list_valid.next(list_active | (list.out_valid & !fresh));
+        // A cycle later, to keep the memory's output out of the queue's pop.
+        let list_done = list_end.delay_reset("list_done");
+        let list_done_read = list_read.delay("list_done_read");
+        tail_pop.drive(!tail_valid.value | tail.joined | !list_done);
         tail_valid.next(landed_read.out_valid | (tail_valid.value & !tail_pop.value));
-        let give = list_end | (tail_valid.value & !tail.joined);
-        free.give(give, list_end.mux(list_read, tail_read));
+        let give = list_done | (tail_valid.value & !tail.joined);
+        free.give(give, list_done.mux(list_done_read, tail_read));
 
         // The answer: the first waiter of a line that has just landed, or the next one of a list.
-        let answer_valid = (fresh | list_active | tail_has_list).named("answer_valid");
-        let answer_read = fresh.mux(fresh_read, list_active.mux(list_read, tail_read)).named("answer_read");
+        let answer_read = fresh.mux(fresh_read, list_active.mux(list_read, list.out.read)).named("answer_read");
         let answer_waiter = fresh.mux(fresh_issued.waiter, link_address.value).named("answer_waiter");
-        let is_walk = answer_waiter.bit(waiter_bits - 1);
-        b.output("hem_line_valid", (answer_valid & !is_walk).delay_reset("hem_line_valid_q"));
-        b.output("walk_line_valid", (answer_valid & is_walk).delay_reset("walk_line_valid_q"));
+        let sources = [
+            (fresh, fresh_issued.waiter),
+            (list_active & !fresh, link.waiter),
+            (list.out_valid & list_pop, list.out.tail),
+        ];
+        for (client, is_walk) in [("hem", false), ("walk", true)] {
+            let of_client = sources.map(|(valid, waiter)| valid & waiter.bit(waiter_bits - 1).eq(b.flag(is_walk)));
+            b.output(
+                &format!("{client}_line_valid"),
+                or_all(&of_client).delay_reset(&format!("{client}_line_valid_q")),
+            );
+        }
         let lanes_per_beat = beat.lanes.len();
         let data: Vec<_> = (0..LANES as usize)
             .map(|lane| {
@@ -435,7 +469,7 @@ impl TablePort {
             .iter()
             .enumerate()
             .map(|(number, is_beat)| {
-                let memory = Ram::of_words(b, &format!("error_{number}"), reads, RamStyle::Distributed, 1);
+                let memory = Ram::of_words(b, &format!("error_{number}"), reads, RamStyle::for_depth(reads), 1);
                 memory.write_word(beat.read, beat.error, beat.valid & *is_beat);
                 memory.read_word(answer_read, always)
             })

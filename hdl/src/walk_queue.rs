@@ -6,13 +6,14 @@
 //! channel `walk` out, ready/valid. `context_walk_ready` depends on registers and on `walk_ready`, which the walker derives
 //! from registers.
 //!
-//! **Latency and throughput.** Two cycles; one walk per cycle.
+//! **Latency and throughput.** Two cycles for a piece, none for a walk of the context port; one walk per cycle.
 //!
 //! **Timing.** A two-way select.
 //!
 //! **Reset and flush.** Reset drops all walks.
 //!
-//! **Hazards.** The two sources alternate when both wait.
+//! **Hazards.** The two sources alternate when both wait. A walk that is offered stays until the walker takes it, whatever
+//! arrives at the other source.
 //!
 //! **Limits.** As many pieces as the page split reserves places.
 
@@ -68,7 +69,7 @@ impl WalkQueue {
         let serve_context = (context_valid & (context_next.value | !head.out_valid)).named("serve_context");
         let pop = (walk_ready & !serve_context).named("pop");
         queue.pop(pop);
-        context_next.next_if(walk_ready & (head.out_valid | context_valid), !serve_context);
+        context_next.next_if(head.out_valid | context_valid, serve_context ^ walk_ready);
         b.output("context_walk_ready", walk_ready & serve_context);
         b.output("walk_valid", head.out_valid | context_valid);
         output_channel(b, "walk", mux_record(serve_context, context, head.out));

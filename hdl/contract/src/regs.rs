@@ -123,7 +123,7 @@ registers! {
     table_object_count / "table_object_count" @ 0x028 ReadWrite = 0, "Staged number of objects of the selected table." {
         COUNT / "count" [31:0] = "An index at or above it fails. 0: unchecked.";
     }
-    table_commit / "table_commit" @ 0x02c WriteOnly = 0, "Writing any value applies `table_geometry` and `table_object_count` to the selected table." {}
+    table_commit / "table_commit" @ 0x02c WriteOnly = 0, "Writing any value applies `table_geometry` and `table_object_count` to the selected table. Refused with SLVERR, and nothing changes, where table or table set do not exist, bt_num is not 1 to 1024, or entry_bytes_log2 is not legal for the table." {}
     bt0_low / "bt0_low" @ 0x030 ReadWrite = 0, "Staged BT0 base, low half." {
         ADDRESS / "address" [31:0] = "Bits 31:0 of the bus address.";
     }

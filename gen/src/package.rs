@@ -1,0 +1,42 @@
+//! The files of an output directory, in memory.
+
+use crate::manifest::{self, Index};
+use crate::{Output, register_map};
+
+/// Name of the list of Verilog files.
+pub const FILE_LIST: &str = "keywalk.f";
+/// Name of the register map as Markdown.
+pub const REGISTERS_FILE: &str = "registers.md";
+
+/// A file: its name within the directory, and its text.
+pub type File = (String, String);
+
+/// The register map as Markdown, C header and Rust constants. It is the same for every configuration.
+fn register_documents() -> Vec<File> {
+    vec![
+        (REGISTERS_FILE.into(), register_map::markdown()),
+        (register_map::C_HEADER_FILE.into(), register_map::c_header()),
+        (register_map::RUST_FILE.into(), register_map::rust_constants()),
+    ]
+}
+
+/// Everything about an engine: one Verilog file per module, their list, the register documents, and the manifest last.
+/// The list names a file per line, instantiated modules first or later as their names have it, the top module last.
+#[must_use]
+pub fn engine(output: &Output) -> Vec<File> {
+    let mut files = output.files.clone();
+    files.push((FILE_LIST.into(), output.files.iter().map(|(name, _)| format!("{name}\n")).collect()));
+    files.extend(register_documents());
+    let manifest = manifest::text(output, &files);
+    files.push((manifest::FILE.into(), manifest));
+    files
+}
+
+/// The register documents, and a manifest that lists them last.
+#[must_use]
+pub fn documents() -> Vec<File> {
+    let mut files = register_documents();
+    let manifest = manifest::json(&Index::new(&files));
+    files.push((manifest::FILE.into(), manifest));
+    files
+}

@@ -1,0 +1,323 @@
+//! The list of designs under test.
+
+use std::collections::HashSet;
+use std::fs;
+
+use keywalk_contract::Config;
+
+/// A Verilog module to be compiled into a model.
+pub struct Dut {
+    /// Unique name in snake case; the Rust constant is the same in capitals.
+    pub name: String,
+    /// What it is, for the documents.
+    pub doc: String,
+    /// Top module.
+    pub top: String,
+    /// File name and text of the module and of those that it instantiates; a module's file is `<module>.v`.
+    pub files: Vec<(String, String)>,
+    /// Whether it is the whole engine, which is worth the longest compilation.
+    pub is_engine: bool,
+    /// Configuration that it was generated from; none for hand-written modules.
+    pub config: Option<Config>,
+}
+
+/// Top module of the engine.
+const ENGINE: &str = "keywalk";
+
+/// Blocks that have a test of their own, `tests/<block>.rs`: name of the design, block, configuration.
+const BLOCKS: &[(&str, &str, &str)] = &[
+    ("access_check", "access_check", "small"),
+    ("context_port", "context_port", "small"),
+    ("context_port_least", "context_port", "least"),
+    ("csr", "csr", "small"),
+    ("csr_counter_step", "csr_counter_step", "small"),
+    ("entry_decode", "entry_decode", "small"),
+    ("fault", "fault", "small"),
+    ("fence", "fence", "small"),
+    ("fence_least", "fence", "least"),
+    ("fifo_least", "fifo_2x1", "least"),
+    ("fifo_narrow", "fifo_8x3", "small"),
+    ("fifo_wide", "fifo_16x241", "small"),
+    ("free_list_least", "free_list_2", "least"),
+    ("free_list_small", "free_list_8", "small"),
+    ("free_list_default", "free_list_128", "default"),
+    ("hem_lookup", "hem_lookup", "small"),
+    ("hem_lookup_default", "hem_lookup", "default"),
+    ("key_decoder", "key_decoder", "small"),
+    ("key_decoder_default", "key_decoder", "default"),
+    ("modulo", "modulo", "small"),
+    ("mpt_cache", "mpt_cache", "small"),
+    ("mpt_cache_default", "mpt_cache", "default"),
+    ("mpt_cache_least", "mpt_cache", "least"),
+    ("mtr_walker", "mtr_walker", "small"),
+    ("mtr_walker_default", "mtr_walker", "default"),
+    ("page_split", "page_split", "small"),
+    ("page_split_default", "page_split", "default"),
+    ("page_split_least", "page_split", "least"),
+    ("response_port", "response_port", "small"),
+    ("split_buffer", "split_buffer", "small"),
+    ("split_buffer_default", "split_buffer", "default"),
+    ("split_buffer_least", "split_buffer", "least"),
+    ("table_port", "table_port", "small"),
+    ("table_port_default", "table_port", "default"),
+    ("tlb", "tlb", "small"),
+    ("tlb_default", "tlb", "default"),
+    ("tlb_least", "tlb", "least"),
+    ("walk_queue", "walk_queue", "small"),
+];
+
+/// Configurations in which the engine is tested. Each name becomes the name of a design.
+fn configurations() -> Vec<Config> {
+    let small = Config {
+        name: "small".into(),
+        table_sets: 2,
+        mpt_sets: 4,
+        mpt_ways: 2,
+        tlb_sets: 8,
+        tlb_ways: 2,
+        hem_contexts: 8,
+        walk_contexts: 8,
+        reads_in_flight: 8,
+        table_data_bits: 128,
+        split_contexts: 4,
+        split_pages: 8,
+        response_depth: 16,
+        fault_depth: 4,
+        bt0_slots: 64,
+        ..Config::default()
+    };
+    vec![Config::default(), small]
+}
+
+/// Configurations in which blocks are tested, but not the engine: every depth at its minimum, no done tracking.
+fn configurations_of_blocks() -> Vec<Config> {
+    let least = Config {
+        name: "least".into(),
+        table_sets: 1,
+        function_bits: 1,
+        mpt_sets: 2,
+        mpt_ways: 1,
+        tlb_sets: 2,
+        tlb_ways: 1,
+        hem_contexts: 2,
+        walk_contexts: 2,
+        reads_in_flight: 2,
+        table_data_bits: 128,
+        split_contexts: 2,
+        split_pages: 4,
+        response_depth: 16,
+        fault_depth: 2,
+        bt0_slots: 1,
+        done_tracking: false,
+        ..Config::default()
+    };
+    vec![least]
+}
+
+/// A copy of a design with one fault: a text that occurs exactly once in a file is replaced.
+struct PlantedFault {
+    /// Name of the faulty copy.
+    name: &'static str,
+    /// What the fault does, for the documents.
+    doc: &'static str,
+    /// Name of the design that is copied.
+    of: &'static str,
+    /// File that holds the text.
+    file: &'static str,
+    /// The text.
+    from: &'static str,
+    /// What replaces it.
+    to: &'static str,
+}
+
+/// Faults that the tests must find.
+const PLANTED_FAULTS: &[PlantedFault] = &[PlantedFault {
+    name: "small_bounds_fault",
+    doc: "The small engine with one flipped condition: a request may not reach the last byte of its region.",
+    of: "small",
+    file: "access_check.v",
+    from: "line_last < s3_last;",
+    to: "line_last <= s3_last;",
+}];
+
+/// Blocks that begin in a state that they reach too late otherwise.
+const BLOCK_VARIANTS: &[PlantedFault] = &[PlantedFault {
+    name: "csr_near_carry",
+    doc: "`csr` whose counters begin just below a carry, at 0xffff_ffef_ffff_ffe0.",
+    of: "csr",
+    file: "csr_counter_step.v",
+    from: "{27'h0, is_high ? 5'h0 : events}",
+    to: "{27'h7ffffff, is_high ? 5'hf : events}",
+}];
+
+/// Faults in the hand-written modules, for the tests of the monitors.
+const PLANTED_FAULTS_OF_TEST_MODULES: &[PlantedFault] = &[
+    PlantedFault {
+        name: "stream_drops_valid",
+        doc: "`stream_register` that withdraws an odd payload that is not accepted at once.",
+        of: "stream_register",
+        file: "stream_register.v",
+        from: "else if (out_ready) full",
+        to: "else if (out_ready || data[0]) full",
+    },
+    PlantedFault {
+        name: "stream_changes_payload",
+        doc: "`stream_register` that takes a new payload while the old one waits.",
+        of: "stream_register",
+        file: "stream_register.v",
+        from: "if (in_valid && in_ready) data",
+        to: "if (in_valid) data",
+    },
+    PlantedFault {
+        name: "lite_answers_early",
+        doc: "`lite_registers` that answers a write before its data has come.",
+        of: "lite_registers",
+        file: "lite_registers.v",
+        from: "if (write) s_axil_bvalid",
+        to: "if (s_axil_awvalid) s_axil_bvalid",
+    },
+    PlantedFault {
+        name: "lite_answers_exclusive",
+        doc: "`lite_registers` that answers a write with EXOKAY.",
+        of: "lite_registers",
+        file: "lite_registers.v",
+        from: "s_axil_bresp <= s_axil_awaddr[11:4] == 8'd0 ? 2'd0",
+        to: "s_axil_bresp <= s_axil_awaddr[11:4] == 8'd0 ? 2'd1",
+    },
+    PlantedFault {
+        name: "engine_wrong_tag",
+        doc: "`engine_stub` that answers with another tag.",
+        of: "engine_stub",
+        file: "engine_stub.v",
+        from: "        function_number, tag\n    };",
+        to: "        function_number, tag ^ 16'd1\n    };",
+    },
+    PlantedFault {
+        name: "engine_wrong_segment",
+        doc: "`engine_stub` that counts its segments by two.",
+        of: "engine_stub",
+        file: "engine_stub.v",
+        from: "segment <= segment + 24'd1;",
+        to: "segment <= segment + 24'd2;",
+    },
+    PlantedFault {
+        name: "engine_mixes_responses",
+        doc: "`engine_stub` whose second segment carries another tag.",
+        of: "engine_stub",
+        file: "engine_stub.v",
+        from: "        function_number, tag\n    };",
+        to: "        function_number, tag ^ segment[15:0]\n    };",
+    },
+];
+
+/// Every design that this build needs.
+pub fn all() -> Result<Vec<Dut>, String> {
+    let mut duts = Vec::new();
+    generated(&mut duts)?;
+    plant(PLANTED_FAULTS, &mut duts)?;
+    if cfg!(feature = "block-tests") {
+        plant(BLOCK_VARIANTS, &mut duts)?;
+        hand_written(&mut duts)?;
+        plant(PLANTED_FAULTS_OF_TEST_MODULES, &mut duts)?;
+    }
+    let mut names = HashSet::new();
+    match duts.iter().find(|dut| !names.insert(dut.name.as_str())) {
+        Some(dut) => Err(format!("two designs under test are called `{}`", dut.name)),
+        None => Ok(duts),
+    }
+}
+
+/// The engine and its blocks.
+fn generated(duts: &mut Vec<Dut>) -> Result<(), String> {
+    let blocks = if cfg!(feature = "block-tests") { configurations_of_blocks() } else { Vec::new() };
+    let engines = configurations().into_iter().map(|config| (config, true));
+    for (config, is_engine_tested) in engines.chain(blocks.into_iter().map(|config| (config, false))) {
+        let output =
+            keywalk_gen::generate(&config).map_err(|error| format!("configuration `{}`: {error}", config.name))?;
+        let mut add = |name: &str, doc: String, top: &str| {
+            if output.files.iter().all(|(file, _)| file.strip_suffix(".v") != Some(top)) {
+                let names: Vec<_> = output.files.iter().map(|(file, _)| file.as_str()).collect();
+                return Err(format!("module `{top}` is not generated; the files are: {}", names.join(", ")));
+            }
+            duts.push(Dut {
+                name: name.into(),
+                doc,
+                top: top.into(),
+                files: output.files_of(top),
+                is_engine: top == ENGINE,
+                config: Some(config.clone()),
+            });
+            Ok(())
+        };
+        if is_engine_tested {
+            add(&config.name, format!("The engine in configuration `{}`.", config.name), ENGINE)?;
+        }
+        if cfg!(feature = "block-tests") {
+            for (name, block, _) in BLOCKS.iter().filter(|(_, _, configuration)| *configuration == config.name) {
+                add(name, format!("Block `{block}` in configuration `{}`.", config.name), block)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The modules of `tests/rtl`, one per file, named as the file.
+fn hand_written(duts: &mut Vec<Dut>) -> Result<(), String> {
+    let directory = "tests/rtl";
+    let entries = fs::read_dir(directory).map_err(|error| format!("{directory}: {error}"))?;
+    let mut paths = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(|error| format!("{directory}: {error}"))?.path();
+        if path.extension().is_some_and(|extension| extension == "v") {
+            paths.push(path);
+        }
+    }
+    paths.sort();
+    for path in paths {
+        let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        duts.push(Dut {
+            doc: format!("Hand-written module `{name}` of this crate's tests."),
+            top: name.clone(),
+            files: vec![(format!("{name}.v"), text)],
+            is_engine: false,
+            config: None,
+            name,
+        });
+    }
+    Ok(())
+}
+
+/// Adds the faulty copies.
+fn plant(faults: &[PlantedFault], duts: &mut Vec<Dut>) -> Result<(), String> {
+    for fault in faults {
+        let context = format!("planted fault `{}`", fault.name);
+        let original = duts
+            .iter()
+            .find(|dut| dut.name == fault.of)
+            .ok_or_else(|| format!("{context}: there is no design `{}`", fault.of))?;
+        let mut files = original.files.clone();
+        let (_, text) = files
+            .iter_mut()
+            .find(|(name, _)| name == fault.file)
+            .ok_or_else(|| format!("{context}: design `{}` has no file `{}`", fault.of, fault.file))?;
+        let occurrences = text.matches(fault.from).count();
+        if occurrences != 1 {
+            return Err(format!(
+                "{context}: `{}` occurs {occurrences} times in {}, it must occur exactly once",
+                fault.from, fault.file
+            ));
+        }
+        *text = text.replacen(fault.from, fault.to, 1);
+        let faulty = Dut {
+            name: fault.name.into(),
+            doc: fault.doc.into(),
+            top: original.top.clone(),
+            files,
+            is_engine: original.is_engine,
+            config: original.config.clone(),
+        };
+        duts.push(faulty);
+    }
+    Ok(())
+}

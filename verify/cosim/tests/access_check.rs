@@ -1,0 +1,740 @@
+//! The checks of a request against the rules of the contract in 128-bit integers.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+
+use keywalk_contract::op::{ATOMIC_BYTES, LENGTH_MAX_BYTES};
+use keywalk_contract::{Config, Operation, Status};
+use keywalk_cosim::{Beat, Bench, Error, Handle, Input, Output, Stall, StreamDriver, StreamSink, bits, dut};
+use rand::{Rng, RngExt};
+use rand_chacha::ChaCha8Rng;
+
+/// Cycles from a request to its outcome.
+const LATENCY_CYCLES: u64 = 5;
+/// Cycles from a request to its entry.
+const LINE_CYCLES: u64 = 3;
+
+/// Register bits that the checks obey.
+#[derive(Clone, Copy, Debug)]
+struct Controls {
+    atomic_shape_check: bool,
+    hold_mode: bool,
+}
+
+impl Controls {
+    const RESET: Self = Self { atomic_shape_check: true, hold_mode: false };
+}
+
+/// What the checks know of an entry.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    is_valid: bool,
+    key: u32,
+    pd: u32,
+    /// One bit per operation.
+    allowed: u32,
+    is_window: bool,
+    is_bound: bool,
+    is_type_2: bool,
+    qpn: u32,
+    is_direct: bool,
+    va: u64,
+    length: u64,
+    page_shift: u32,
+}
+
+/// A request, new or replayed.
+#[derive(Clone, Copy, Debug)]
+struct Request {
+    operation: u8,
+    key: u32,
+    pd: u32,
+    qpn: u32,
+    va: u64,
+    length: u32,
+    is_replay: bool,
+    /// Replay: status and hop of the HEM lookup.
+    status: u8,
+    hop: u8,
+}
+
+/// A request with its entry.
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    request: Request,
+    entry: Entry,
+    /// The entry is there.
+    is_found: bool,
+}
+
+/// How a request leaves the block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    /// To the HEM lookup.
+    Miss,
+    /// To the page split.
+    Checked { status: u8, is_translated: bool },
+}
+
+impl Case {
+    /// A request for 64 bytes that passes every check; the region has 2^20 bytes in pages of 4 KiB.
+    fn good() -> Self {
+        let va = 0x7654_3210_1000;
+        let entry = Entry {
+            is_valid: true,
+            key: 0x1234_5678,
+            pd: 0x9a_bcde,
+            allowed: 0x3f,
+            is_window: false,
+            is_bound: true,
+            is_type_2: false,
+            qpn: 0x55_aa55,
+            is_direct: false,
+            va,
+            length: 1 << 20,
+            page_shift: 12,
+        };
+        let request = Request {
+            operation: Operation::RemoteWrite.code(),
+            key: entry.key,
+            pd: entry.pd,
+            qpn: entry.qpn,
+            va: va + 0x2340,
+            length: 64,
+            is_replay: false,
+            status: 0,
+            hop: 0,
+        };
+        Self { request, entry, is_found: true }
+    }
+
+    fn is_remote(&self) -> bool {
+        Operation::from_code(self.request.operation).is_some_and(Operation::is_remote)
+    }
+
+    fn region_pages(&self) -> u128 {
+        let Entry { va, length, page_shift, .. } = self.entry;
+        match u128::from(length) {
+            0 => 0,
+            length => ((u128::from(va) + length - 1) >> page_shift) - (u128::from(va) >> page_shift) + 1,
+        }
+    }
+
+    /// Failure of the checks that need no entry.
+    fn shape(&self, controls: Controls, config: &Config) -> Option<Status> {
+        let Request { operation, va, length, .. } = self.request;
+        let Some(operation) = Operation::from_code(operation) else { return Some(Status::OperationUnknown) };
+        let is_shaped = u64::from(length) == ATOMIC_BYTES && va.is_multiple_of(ATOMIC_BYTES);
+        if u64::from(length) > LENGTH_MAX_BYTES {
+            Some(Status::LengthTooLong)
+        } else if controls.atomic_shape_check && operation == Operation::RemoteAtomic && !is_shaped {
+            Some(Status::AtomicShape)
+        } else if controls.hold_mode && length > config.hold_bytes_max() {
+            Some(Status::HoldTooLong)
+        } else {
+            None
+        }
+    }
+
+    /// Failure of the checks against the entry, in order.
+    fn access(&self) -> Status {
+        let Self { request, entry, .. } = self;
+        let [va, length] = [request.va.into(), u128::from(request.length)];
+        let [region_va, region_length] = [entry.va.into(), u128::from(entry.length)];
+        let region_end = region_va + region_length;
+        let is_inside = va >= region_va && va - region_va + length <= region_length;
+        let fits = va + length <= 1 << 64;
+        let region_pages = self.region_pages();
+        [
+            (!entry.is_valid, Status::EntryState),
+            (request.key != entry.key, Status::EntryKey),
+            (entry.is_window && !self.is_remote(), Status::WindowLocal),
+            (entry.is_window && !entry.is_bound, Status::WindowUnbound),
+            (request.pd != entry.pd, Status::ProtectionDomain),
+            (entry.is_window && entry.is_type_2 && request.qpn != entry.qpn, Status::WindowQueuePair),
+            (entry.allowed >> request.operation & 1 == 0, Status::AccessRight),
+            (!entry.is_direct && region_end > 1 << 64, Status::RegionWraps),
+            (!entry.is_direct && region_pages > 1 << 32, Status::RegionTooLarge),
+            (!fits || !entry.is_direct && !is_inside, Status::Bounds),
+            (entry.is_window, Status::WindowParent),
+        ]
+        .into_iter()
+        .find_map(|(fails, status)| fails.then_some(status))
+        .unwrap_or(Status::Ok)
+    }
+
+    fn outcome(&self, controls: Controls, config: &Config) -> Outcome {
+        if let Some(status) = self.shape(controls, config) {
+            return Outcome::Checked { status: status.code(), is_translated: false };
+        }
+        if self.request.length == 0 {
+            return Outcome::Checked { status: 0, is_translated: false };
+        }
+        if !self.is_found {
+            return Outcome::Miss;
+        }
+        let status = if self.request.status == 0 { self.access().code() } else { self.request.status };
+        Outcome::Checked { status, is_translated: status == 0 && !self.entry.is_direct }
+    }
+
+    /// The entry's fields on the ports, as far as they depend on the case.
+    fn line(&self) -> HashMap<&'static str, u128> {
+        let entry = &self.entry;
+        let va = u128::from(entry.va);
+        let end = va + u128::from(entry.length);
+        let last = (va as u64).wrapping_add(entry.length).wrapping_sub(1);
+        [
+            ("key", entry.key.into()),
+            ("pd", entry.pd.into()),
+            ("allowed", entry.allowed.into()),
+            ("is_valid", entry.is_valid.into()),
+            ("is_window", entry.is_window.into()),
+            ("is_bound", entry.is_bound.into()),
+            ("checks_qpn", u128::from(entry.is_window && entry.is_type_2)),
+            ("qpn", entry.qpn.into()),
+            ("is_direct", entry.is_direct.into()),
+            ("wraps", u128::from(end > 1 << 64)),
+            ("too_large", u128::from(self.region_pages() > 1 << 32)),
+            ("is_empty", u128::from(entry.length == 0)),
+            ("va", va),
+            ("last", last.into()),
+            ("page_shift", u128::from(entry.page_shift - 12)),
+            ("base_page", va >> entry.page_shift & 0xffff_ffff),
+        ]
+        .into()
+    }
+}
+
+/// A request under way.
+struct Expected {
+    cycle: u64,
+    case: Case,
+    outcome: Outcome,
+    beat: Beat,
+    /// All fields of the entry.
+    line: HashMap<String, u128>,
+}
+
+struct Rig {
+    bench: Bench,
+    random: ChaCha8Rng,
+    config: Config,
+    controls: Controls,
+    lookups: Handle<StreamDriver>,
+    checked: Handle<StreamSink>,
+    misses: Handle<StreamSink>,
+    /// Fields of the entry: name, width, input.
+    line: Vec<(String, u32, Input)>,
+    found: Input,
+    hit: Output,
+    miss_place_unused: Output,
+    expected: VecDeque<Expected>,
+    /// Statuses that left for the page split.
+    statuses: BTreeSet<u8>,
+}
+
+impl Rig {
+    fn new(seed: u64, controls: Controls) -> Result<Self, Error> {
+        let design = &dut::ACCESS_CHECK;
+        let mut bench = Bench::new(design, seed);
+        let names = design.ports.iter().filter_map(|port| Some((port.name.strip_prefix("line_")?, port.width)));
+        let line = names
+            .filter(|(name, _)| *name != "found")
+            .map(|(name, width)| Ok((name.to_owned(), width, bench.model().input(&format!("line_{name}"))?)))
+            .collect::<Result<Vec<_>, Error>>()?;
+        let mut rig = Self {
+            lookups: bench.driver("lookup", Stall::NEVER)?,
+            checked: bench.sink("checked", Stall::NEVER)?,
+            misses: bench.sink("miss", Stall::NEVER)?,
+            line,
+            found: bench.model().input("line_found")?,
+            hit: bench.model().output("mpt_hit")?,
+            miss_place_unused: bench.model().output("miss_place_unused")?,
+            random: bench.random(),
+            bench,
+            config: design.config().expect("the checks are generated from a configuration"),
+            controls,
+            expected: VecDeque::new(),
+            statuses: BTreeSet::new(),
+        };
+        for (name, value) in [("atomic_shape_check", controls.atomic_shape_check), ("hold_mode", controls.hold_mode)] {
+            let input = rig.bench.model().input(name)?;
+            rig.bench.model_mut().set(input, value.into());
+        }
+        rig.bench.reset(3)?;
+        Ok(rig)
+    }
+
+    /// One cycle with a request. Gives how it is to leave.
+    fn send(&mut self, case: Case) -> Result<Outcome, Error> {
+        let shape = self.bench[self.lookups].channel().shape().clone();
+        let mut beat = Beat::zero(&shape);
+        for field in shape.fields() {
+            beat.set(&field.name, u128::from(self.random.next_u64() & bits::max(field.width)))?;
+        }
+        let Request { operation, key, pd, qpn, va, length, is_replay, status, hop } = case.request;
+        for (name, value) in [
+            ("operation", operation.into()),
+            ("key", key.into()),
+            ("pd", pd.into()),
+            ("qpn", qpn.into()),
+            ("va", u128::from(va)),
+            ("length", length.into()),
+            ("is_replay", is_replay.into()),
+            ("status", status.into()),
+            ("hop", hop.into()),
+        ] {
+            beat.set(name, value)?;
+        }
+        let mut line = case.line();
+        // Where there is no entry its fields mean nothing.
+        if !case.is_found {
+            line.clear();
+        }
+        let random = &mut self.random;
+        let line = self.line.iter().map(|(name, width, _)| {
+            let garbage = u128::from(random.next_u64() & bits::max(*width));
+            (name.clone(), line.get(name.as_str()).copied().unwrap_or(garbage))
+        });
+        let line = line.collect();
+        let outcome = case.outcome(self.controls, &self.config);
+        self.bench[self.lookups].push(beat.clone());
+        let cycle = self.bench.cycles();
+        self.expected.push_back(Expected { cycle, case, outcome, beat, line });
+        self.idle(1)?;
+        Ok(outcome)
+    }
+
+    fn idle(&mut self, cycles: u64) -> Result<(), Error> {
+        (0..cycles).try_for_each(|_| self.tick())
+    }
+
+    fn finish(&mut self) -> Result<(), Error> {
+        self.idle(LATENCY_CYCLES + 1)?;
+        assert!(self.expected.is_empty());
+        Ok(())
+    }
+
+    /// One cycle; checks every output.
+    fn tick(&mut self) -> Result<(), Error> {
+        let now = self.bench.cycles();
+        let with_entry = self.expected.iter().find(|expected| expected.cycle + LINE_CYCLES == now);
+        for (name, width, input) in &self.line {
+            let garbage = u128::from(self.random.next_u64() & bits::max(*width));
+            let value = with_entry.and_then(|expected| expected.line.get(name).copied()).unwrap_or(garbage);
+            self.bench.model_mut().set_wide(*input, value);
+        }
+        let is_found = with_entry.map_or_else(|| self.random.random(), |expected| expected.case.is_found);
+        self.bench.model_mut().set(self.found, is_found.into());
+
+        let is_due = self.expected.front().is_some_and(|expected| expected.cycle + LATENCY_CYCLES == now);
+        let expected = if is_due { self.expected.pop_front() } else { None };
+        let case = expected.as_ref().map(|expected| expected.case);
+        let is_new = case.is_some_and(|case| !case.request.is_replay);
+        let is_checked = matches!(expected, Some(Expected { outcome: Outcome::Checked { .. }, .. }));
+        let needs_entry = |case: Case| case.shape(self.controls, &self.config).is_none() && case.request.length > 0;
+        let is_hit = is_new && case.is_some_and(|case| case.is_found && needs_entry(case));
+        let model = self.bench.model();
+        assert_eq!(model.get(self.hit) == 1, is_hit, "mpt_hit of {case:?}");
+        assert_eq!(model.get(self.miss_place_unused) == 1, is_new && is_checked, "miss_place_unused of {case:?}");
+        self.bench.cycle()?;
+        let checked = self.bench[self.checked].pop();
+        let missed = self.bench[self.misses].pop();
+        assert_eq!(checked.is_some(), is_checked, "{case:?}");
+        assert_eq!(missed.is_some(), expected.is_some() && !is_checked, "{case:?}");
+        let Some(expected) = expected else { return Ok(()) };
+        if let Some(missed) = missed {
+            for field in missed.beat.shape().fields().iter().filter(|field| field.name != "place_unused") {
+                assert_eq!(missed.get(&field.name)?, expected.beat.get(&field.name)?, "{} of a miss", field.name);
+            }
+        }
+        if let Some(checked) = checked {
+            self.statuses.insert(checked.get("status")? as u8);
+            check(&expected, &checked.beat)?;
+        }
+        Ok(())
+    }
+}
+
+/// Checks a request on its way to the page split.
+fn check(expected: &Expected, beat: &Beat) -> Result<(), Error> {
+    let Expected { case, outcome, .. } = expected;
+    let Outcome::Checked { status, is_translated } = *outcome else { panic!("{case:?} is to miss") };
+    let Request { va, length, .. } = case.request;
+    let last = u128::from(va) + u128::from(length) + (1 << 64) - 1;
+    let from_hem = case.request.status != 0 && status == case.request.status;
+    let mut fields = vec![
+        ("tag", expected.beat.get("tag")?),
+        ("function", expected.beat.get("function")?),
+        ("table_set", expected.beat.get("table_set")?),
+        ("mpt_index", expected.beat.get("index")?),
+        ("is_remote", case.is_remote().into()),
+        ("va", va.into()),
+        ("last", last & 0xffff_ffff),
+        ("status", status.into()),
+        ("hop", if from_hem { case.request.hop.into() } else { 0 }),
+        ("is_translated", is_translated.into()),
+        ("is_empty", u128::from(length == 0)),
+    ];
+    if is_translated {
+        let shift = case.entry.page_shift;
+        let first_page = u128::from(va) >> shift;
+        let last_page = (u128::from(va) + u128::from(length) - 1) >> shift;
+        let page_index = first_page - (u128::from(case.entry.va) >> shift);
+        assert!(page_index < 1 << 32, "the region has at most 2^32 pages");
+        fields.extend([
+            ("pages_minus_one", last_page - first_page),
+            ("page_mask", ((1 << shift) - 1) >> 12),
+            ("virtual_page", first_page & 0xffff_ffff),
+            ("page_index", page_index),
+        ]);
+        for name in ["root", "hop_num", "ba_pg_sz", "page_count"] {
+            fields.push((name, expected.line[name]));
+        }
+    } else {
+        fields.push(("pages_minus_one", 0));
+    }
+    for (name, value) in fields {
+        assert_eq!(beat.get(name)?, value, "{name} of {case:?}");
+    }
+    Ok(())
+}
+
+/// Something that makes a request fail.
+type Fault = fn(&mut Case);
+
+/// Failures that one request can have, in order of status. Applied from the last to the first, so that where two cannot
+/// be had at once the first one is there.
+fn faults() -> Vec<(Status, Fault)> {
+    vec![
+        (Status::OperationUnknown, |case| case.request.operation = 6),
+        (Status::LengthTooLong, |case| case.request.length = 0x8000_0001),
+        (Status::AtomicShape, |case| {
+            case.request.operation = Operation::RemoteAtomic.code();
+            case.request.va |= 1;
+        }),
+        (Status::HoldTooLong, |case| case.request.length = 0x7000_0000),
+        (Status::IndexOutOfRange, |case| (case.request.is_replay, case.request.status) = (true, 5)),
+        (Status::Bt0Unset, |case| (case.request.is_replay, case.request.status) = (true, 6)),
+        (Status::HemPointerZero, |case| {
+            (case.request.is_replay, case.request.status, case.request.hop) = (true, 7, 1);
+        }),
+        (Status::HemMisaligned, |case| {
+            (case.request.is_replay, case.request.status, case.request.hop) = (true, 8, 2);
+        }),
+        (Status::HemBusError, |case| (case.request.is_replay, case.request.status, case.request.hop) = (true, 9, 3)),
+        (Status::HemTimeout, |case| (case.request.is_replay, case.request.status) = (true, 10)),
+        (Status::EntryState, |case| case.entry.is_valid = false),
+        (Status::EntryKey, |case| case.entry.key = case.request.key ^ 1),
+        (Status::WindowLocal, |case| {
+            case.entry.is_window = true;
+            case.request.operation = Operation::LocalWrite.code();
+        }),
+        (Status::WindowUnbound, |case| (case.entry.is_window, case.entry.is_bound) = (true, false)),
+        (Status::ProtectionDomain, |case| case.entry.pd = case.request.pd ^ 0x80_0000),
+        (Status::WindowQueuePair, |case| {
+            (case.entry.is_window, case.entry.is_type_2) = (true, true);
+            case.request.qpn = case.entry.qpn ^ 0x80_0000;
+        }),
+        (Status::AccessRight, |case| case.entry.allowed = 0),
+        (Status::RegionWraps, |case| case.entry.length = 1u64.wrapping_sub(case.entry.va)),
+        (Status::RegionTooLarge, |case| case.entry.length = case.entry.length.max((1 << 44) + 1)),
+        (Status::Bounds, |case| case.request.va = case.entry.va - 8),
+        (Status::WindowParent, |case| case.entry.is_window = true),
+    ]
+}
+
+#[test]
+fn of_two_failures_the_first_in_order_is_reported() -> Result<(), Error> {
+    let mut rig = Rig::new(1, Controls { hold_mode: true, ..Controls::RESET })?;
+    let faults = faults();
+    assert_eq!(rig.send(Case::good())?, Outcome::Checked { status: 0, is_translated: true });
+    for (number, (status, fault)) in faults.iter().enumerate() {
+        for (_, other) in &faults[number..] {
+            let mut case = Case::good();
+            other(&mut case);
+            fault(&mut case);
+            let outcome = rig.send(case)?;
+            assert_eq!(outcome, Outcome::Checked { status: status.code(), is_translated: false }, "{case:?}");
+        }
+    }
+    rig.finish()?;
+    // All statuses but those of the page table.
+    assert_eq!(rig.statuses, (0..=Status::WindowParent.code()).collect());
+    Ok(())
+}
+
+#[test]
+fn every_key_pd_qpn_bit_counts() -> Result<(), Error> {
+    let mut rig = Rig::new(2, Controls::RESET)?;
+    let is = |status: Status| Outcome::Checked { status: status.code(), is_translated: false };
+    for bit in 0..32 {
+        let mut case = Case::good();
+        case.request.key ^= 1 << bit;
+        assert_eq!(rig.send(case)?, is(Status::EntryKey));
+        if bit < 24 {
+            let mut case = Case::good();
+            case.request.pd ^= 1 << bit;
+            assert_eq!(rig.send(case)?, is(Status::ProtectionDomain));
+            let mut case = Case::good();
+            case.request.qpn ^= 1 << bit;
+            assert_eq!(rig.send(case)?, Outcome::Checked { status: 0, is_translated: true });
+            (case.entry.is_window, case.entry.is_type_2) = (true, true);
+            assert_eq!(rig.send(case)?, is(Status::WindowQueuePair));
+            case.entry.is_type_2 = false;
+            assert_eq!(rig.send(case)?, is(Status::WindowParent));
+        }
+    }
+    rig.finish()
+}
+
+#[test]
+fn every_operation_needs_its_own_right() -> Result<(), Error> {
+    let mut rig = Rig::new(3, Controls::RESET)?;
+    for operation in 0..16 {
+        for allowed in 0..64 {
+            for is_window in [false, true] {
+                let mut case = Case::good();
+                case.request.operation = operation;
+                case.request.length = 8;
+                case.entry.allowed = allowed;
+                case.entry.is_window = is_window;
+                rig.send(case)?;
+            }
+        }
+    }
+    rig.finish()?;
+    let statuses =
+        [Status::Ok, Status::OperationUnknown, Status::WindowLocal, Status::AccessRight, Status::WindowParent];
+    assert_eq!(rig.statuses, statuses.map(Status::code).into());
+    Ok(())
+}
+
+#[test]
+fn shapes_are_checked_as_the_switches_say() -> Result<(), Error> {
+    for atomic_shape_check in [false, true] {
+        for hold_mode in [false, true] {
+            let controls = Controls { atomic_shape_check, hold_mode };
+            let mut rig = Rig::new(4, controls)?;
+            let hold_bytes_max = rig.config.hold_bytes_max();
+            for operation in 0..=6 {
+                let lengths = [0, 1, 4, 7, 8, 9, 16, hold_bytes_max, hold_bytes_max + 1];
+                for length in lengths.into_iter().chain([0x7fff_ffff, 0x8000_0000, 0x8000_0001, u32::MAX]) {
+                    for position in 0..=8 {
+                        for is_found in [false, true] {
+                            let mut case = Case::good();
+                            case.request.operation = operation;
+                            case.request.length = length;
+                            case.request.va += position;
+                            case.entry.length = 1 << 32;
+                            case.is_found = is_found;
+                            rig.send(case)?;
+                        }
+                    }
+                }
+            }
+            rig.finish()?;
+            assert_eq!(rig.statuses.contains(&Status::AtomicShape.code()), atomic_shape_check);
+            assert_eq!(rig.statuses.contains(&Status::HoldTooLong.code()), hold_mode);
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn length_zero_succeeds_without_an_entry() -> Result<(), Error> {
+    let mut rig = Rig::new(5, Controls::RESET)?;
+    for va in [0, 1, 0x1000, u64::MAX] {
+        for is_found in [false, true] {
+            for (status, fault) in faults().into_iter().filter(|(status, _)| *status > Status::HemTimeout) {
+                let mut case = Case::good();
+                fault(&mut case);
+                (case.request.va, case.request.length, case.is_found) = (va, 0, is_found);
+                let outcome = rig.send(case)?;
+                assert_eq!(outcome, Outcome::Checked { status: 0, is_translated: false }, "{}", status.name());
+            }
+            let mut atomic = Case::good();
+            atomic.request.operation = Operation::RemoteAtomic.code();
+            (atomic.request.length, atomic.is_found) = (0, is_found);
+            let refused = Outcome::Checked { status: Status::AtomicShape.code(), is_translated: false };
+            assert_eq!(rig.send(atomic)?, refused);
+        }
+    }
+    rig.finish()
+}
+
+#[test]
+fn bounds_hold_at_every_edge() -> Result<(), Error> {
+    let mut rig = Rig::new(6, Controls::RESET)?;
+    let mut accepted = 0;
+    for page_shift in [12, 21, 30] {
+        let starts = [0, 1, 0xfff, 0x1000, 1 << 32, (1 << 63) - 1, 1 << 63, u64::MAX - 0xfff, u64::MAX - 1, u64::MAX];
+        for va in starts {
+            let to_end = 0u64.wrapping_sub(va);
+            let lengths = [0, 1, 2, 0x1000, 0x8000_0000, 0x8000_0001, 1 << 44, (1 << 44) + 1, 1 << 62];
+            let lengths = lengths.into_iter().chain([to_end.wrapping_sub(1), to_end, to_end.wrapping_add(1), u64::MAX]);
+            for length in lengths {
+                let end = va.wrapping_add(length);
+                for edge in [va, end, end.wrapping_sub(0x8000_0000), 0] {
+                    for offset in [-2i64, -1, 0, 1] {
+                        let request_va = edge.wrapping_add_signed(offset);
+                        let to_edge = end.wrapping_sub(request_va) as u32;
+                        let to_zero = 0u32.wrapping_sub(request_va as u32);
+                        for request_length in [1, 2, to_edge, to_edge.wrapping_add(1), to_zero, 0x8000_0000] {
+                            let mut case = Case::good();
+                            (case.entry.va, case.entry.length, case.entry.page_shift) = (va, length, page_shift);
+                            (case.request.va, case.request.length) = (request_va, request_length);
+                            case.entry.is_direct = rig.random.random_range(0..8) == 0;
+                            let outcome = rig.send(case)?;
+                            accepted += u32::from(outcome == Outcome::Checked { status: 0, is_translated: true });
+                        }
+                    }
+                }
+            }
+        }
+    }
+    rig.finish()?;
+    println!("{accepted} requests were inside");
+    assert!(accepted > 500);
+    for status in [Status::RegionWraps, Status::RegionTooLarge, Status::Bounds] {
+        assert!(rig.statuses.contains(&status.code()), "{}", status.name());
+    }
+    Ok(())
+}
+
+#[test]
+fn a_direct_entry_has_no_bounds_but_the_end_of_the_address_space() -> Result<(), Error> {
+    let mut rig = Rig::new(7, Controls::RESET)?;
+    for (va, length, status) in [
+        (0, 1, Status::Ok),
+        (0x1234_5678_9abc, 0x8000_0000, Status::Ok),
+        (u64::MAX, 1, Status::Ok),
+        (u64::MAX, 2, Status::Bounds),
+        (u64::MAX - 0x7fff_ffff, 0x8000_0000, Status::Ok),
+        (u64::MAX - 0x7fff_fffe, 0x8000_0000, Status::Bounds),
+    ] {
+        // The entry's own bounds mean nothing, whatever they are.
+        for (region_va, region_length) in [(0, 0), (1, u64::MAX), (0, u64::MAX), (0x1000, 1)] {
+            let mut case = Case::good();
+            (case.entry.va, case.entry.length, case.entry.is_direct) = (region_va, region_length, true);
+            (case.request.va, case.request.length) = (va, length);
+            let outcome = rig.send(case)?;
+            assert_eq!(outcome, Outcome::Checked { status: status.code(), is_translated: false }, "{case:?}");
+        }
+    }
+    rig.finish()
+}
+
+#[test]
+fn pages_are_counted_for_every_page_size() -> Result<(), Error> {
+    let mut rig = Rig::new(8, Controls::RESET)?;
+    for page_shift in 12..=30 {
+        for _ in 0..200 {
+            let mut case = Case::good();
+            let page_bytes = 1u64 << page_shift;
+            case.entry.page_shift = page_shift;
+            case.entry.length = match rig.random.random_range(0..3) {
+                0 => page_bytes << 32,
+                1 => (page_bytes << 32) - rig.random.random_range(0..page_bytes),
+                _ => 0x1_0000_0000,
+            };
+            // Where the region has 2^32 pages it must begin with one.
+            let va = rig.random.next_u64() & !(page_bytes - 1);
+            case.entry.va = va.min(0u64.wrapping_sub(case.entry.length)) & !(page_bytes - 1);
+            case.request.length = match rig.random.random_range(0..4) {
+                0 => 0x8000_0000,
+                1 => rig.random.random_range(1..=0x8000_0000),
+                2 => rig.random.random_range(1..=page_bytes.min(0x8000_0000) as u32),
+                _ => page_bytes as u32,
+            };
+            let last_start = case.entry.length - u64::from(case.request.length);
+            let start = match rig.random.random_range(0..4) {
+                0 => 0,
+                1 => last_start,
+                2 => (rig.random.random_range(0..=last_start) & !(page_bytes - 1)).saturating_sub(1),
+                _ => rig.random.random_range(0..=last_start),
+            };
+            case.request.va = case.entry.va + start;
+            assert_eq!(rig.send(case)?, Outcome::Checked { status: 0, is_translated: true }, "{case:?}");
+        }
+    }
+    rig.finish()
+}
+
+#[test]
+fn a_request_without_entry_goes_to_the_lookup_and_a_replay_does_not() -> Result<(), Error> {
+    let mut rig = Rig::new(9, Controls::RESET)?;
+    for is_found in [false, true] {
+        for is_replay in [false, true] {
+            let mut case = Case::good();
+            (case.is_found, case.request.is_replay) = (is_found | is_replay, is_replay);
+            let outcome = rig.send(case)?;
+            assert_eq!(outcome == Outcome::Miss, !is_found && !is_replay);
+        }
+    }
+    rig.finish()
+}
+
+fn random_case(random: &mut ChaCha8Rng) -> Case {
+    let mut case = Case::good();
+    let page_shift = random.random_range(12..=30);
+    case.entry.page_shift = page_shift;
+    case.entry.va = random.next_u64() >> random.random_range(0..64);
+    case.entry.length = random.next_u64() >> random.random_range(0..64);
+    case.request.length = random.next_u32() >> random.random_range(0..32);
+    let span = case.entry.length.saturating_sub(case.request.length.into()).saturating_add(1);
+    let offset = random.random_range(0..span);
+    case.request.va = case.entry.va.wrapping_add(offset).wrapping_add_signed(random.random_range(-1..=1));
+    case.request.operation = random.random_range(0..6);
+    case.is_found = random.random_range(0..4) > 0;
+    let is_replay = random.random_range(0..4) == 0;
+    (case.request.is_replay, case.is_found) = (is_replay, case.is_found || is_replay);
+    let faults = faults();
+    for _ in 0..random.random_range(0..3) {
+        let (status, fault) = &faults[random.random_range(0..faults.len())];
+        // What only a replay can bring, and what would make the reference count outside its region.
+        let is_of_replay = (Status::IndexOutOfRange..=Status::HemTimeout).contains(status);
+        if (is_replay || !is_of_replay) && (*status != Status::Bounds || case.entry.va >= 8) {
+            fault(&mut case);
+        }
+    }
+    case
+}
+
+#[test]
+fn random_requests_at_one_per_cycle_and_with_idle_cycles() -> Result<(), Error> {
+    for (seed, idle_percent) in [(20, 0), (21, 40)] {
+        let controls = Controls { atomic_shape_check: seed == 20, hold_mode: seed == 21 };
+        let mut rig = Rig::new(seed, controls)?;
+        let start = rig.bench.cycles();
+        for _ in 0..6000 {
+            let case = random_case(&mut rig.random);
+            rig.send(case)?;
+            while rig.random.random_range(0..100) < idle_percent {
+                rig.idle(1)?;
+            }
+        }
+        assert!(idle_percent > 0 || rig.bench.cycles() - start == 6000);
+        rig.finish()?;
+        let missing: Vec<_> =
+            (0..=Status::WindowParent.code()).filter(|status| !rig.statuses.contains(status)).collect();
+        let off = if controls.hold_mode { Status::AtomicShape } else { Status::HoldTooLong };
+        assert_eq!(missing, [off.code()], "statuses that did not occur");
+    }
+    Ok(())
+}
+
+#[test]
+fn reset_drops_requests_under_way() -> Result<(), Error> {
+    let mut rig = Rig::new(10, Controls::RESET)?;
+    for cycles in 0..12 {
+        for _ in 0..cycles {
+            let case = random_case(&mut rig.random);
+            rig.send(case)?;
+        }
+        rig.bench.reset(2)?;
+        rig.expected.clear();
+        rig.idle(LATENCY_CYCLES + 3)?;
+    }
+    rig.send(Case::good())?;
+    rig.finish()
+}

@@ -1,0 +1,741 @@
+//! The page-table walker against a walk in plain integers, with a table port that answers late, out of order and with
+//! errors.
+
+use std::collections::{HashMap, HashSet};
+
+use keywalk_contract::{Config, Status};
+use keywalk_cosim::{Beat, Bench, Dut, Error, Handle, Input, Output, Stall, StreamDriver, StreamSink, dut};
+use rand::{Rng, RngExt};
+use rand_chacha::ChaCha8Rng;
+
+/// Register bits that the walker obeys.
+#[derive(Clone, Copy, Debug)]
+struct Controls {
+    zero_entry_literal: bool,
+    alignment_check: bool,
+}
+
+impl Controls {
+    const RESET: Self = Self { zero_entry_literal: false, alignment_check: true };
+    const ALL: [Self; 4] = [
+        Self { zero_entry_literal: false, alignment_check: false },
+        Self { zero_entry_literal: false, alignment_check: true },
+        Self { zero_entry_literal: true, alignment_check: false },
+        Self { zero_entry_literal: true, alignment_check: true },
+    ];
+}
+
+/// Memory in which every word has a value, planted or else a hash of its address.
+#[derive(Default)]
+struct Memory {
+    words: HashMap<u64, u64>,
+    /// Addresses >> 4 of the 16 bytes whose read fails.
+    failing: HashSet<u64>,
+}
+
+impl Memory {
+    fn word(&self, address: u64) -> u64 {
+        self.words.get(&address).copied().unwrap_or_else(|| (address ^ 0x5bd1_e995).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+    }
+}
+
+/// What a walk depends on; everything else in the request goes through.
+#[derive(Clone, Copy, Debug)]
+struct Walk {
+    root: u64,
+    hop: u8,
+    ba_pg_sz: u8,
+    index: u32,
+    check_index: bool,
+    count: u32,
+    offset: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Outcome {
+    status: Status,
+    hop: u8,
+    page: u64,
+    address: u64,
+    /// Number and address of every read.
+    reads: Vec<(u8, u64)>,
+}
+
+impl Walk {
+    fn plain(hop: u8, root: u64, index: u32) -> Self {
+        Self { root, hop, ba_pg_sz: 0, index, check_index: false, count: 0, offset: 0 }
+    }
+
+    fn table_entries(&self) -> u64 {
+        (4096 << self.ba_pg_sz) / 8
+    }
+
+    fn outcome(&self, memory: &Memory, controls: Controls) -> Outcome {
+        let mut reads = Vec::new();
+        let (status, hop, page) = match self.page(memory, controls, &mut reads) {
+            Ok(page) => (Status::Ok, 0, page),
+            Err((status, hop)) => (status, hop, 0),
+        };
+        let address = if status == Status::Ok { page.wrapping_add(self.offset) } else { 0 };
+        Outcome { status, hop, page, address, reads }
+    }
+
+    fn page(&self, memory: &Memory, controls: Controls, reads: &mut Vec<(u8, u64)>) -> Result<u64, (Status, u8)> {
+        if self.check_index && self.index >= self.count {
+            return Err((Status::MtrIndex, 0));
+        }
+        if !self.root.is_multiple_of(8) {
+            return Err((Status::MtrMisaligned, 0));
+        }
+        if self.root == 0 && !controls.zero_entry_literal {
+            return Err((Status::MtrNotPresent, 0));
+        }
+        let alignment = if controls.alignment_check { 4096 << self.ba_pg_sz } else { 8 };
+        let entries = u128::from(self.table_entries());
+        let mut entry = self.root;
+        for read in 0..self.hop {
+            let number = u128::from(self.index) / entries.pow(u32::from(self.hop - 1 - read));
+            let position = if read == 0 { number } else { number % entries };
+            if read > 0 && !entry.is_multiple_of(alignment) {
+                return Err((Status::MtrMisaligned, read));
+            }
+            let address = entry.wrapping_add(position as u64 * 8);
+            reads.push((read, address));
+            if memory.failing.contains(&(address >> 4)) {
+                return Err((Status::MtrBusError, read));
+            }
+            entry = memory.word(address);
+            if entry == 0 && !controls.zero_entry_literal {
+                return Err((Status::MtrNotPresent, read));
+            }
+        }
+        Ok(entry)
+    }
+
+    /// Plants the entry that read number `read` returns, where the walk gets that far.
+    fn plant(&self, memory: &mut Memory, controls: Controls, read: usize, value: u64) {
+        if let Some(&(_, address)) = self.outcome(memory, controls).reads.get(read) {
+            memory.words.insert(address, value);
+        }
+    }
+
+    fn random(random: &mut ChaCha8Rng) -> Self {
+        let ba_pg_sz = random.random_range(0..16);
+        let entries = (4096u64 << ba_pg_sz) / 8;
+        let near = match random.random_range(0..8) {
+            0 => entries,
+            1 => entries * entries,
+            2 => entries * random.random_range(0..=u64::from(u32::MAX) / entries),
+            3 => 0,
+            _ => random.random_range(0..1 << 32),
+        };
+        let index = near.wrapping_add_signed(random.random_range(-2..3)).min(u64::from(u32::MAX)) as u32;
+        let root = match random.random_range(0..16) {
+            0 => 0,
+            1 => random.next_u64() | random.random_range(1..8),
+            2 => u64::MAX - 7 - 8 * random.random_range(0..1000),
+            3 => 8 * random.random_range(0..1000),
+            _ => random.next_u64() & !7,
+        };
+        let count = match random.random_range(0..8) {
+            0 => index,
+            1 => index.saturating_add(1),
+            2 => index.saturating_sub(1),
+            3 => random.next_u32(),
+            _ => u32::MAX,
+        };
+        let offset = match random.random_range(0..4) {
+            0 => random.next_u64(),
+            _ => random.random_range(0..1 << 30),
+        };
+        let check_index = random.random_range(0..2) == 0;
+        Self { root, hop: random.random_range(0..4), ba_pg_sz, index, check_index, count, offset }
+    }
+
+    /// Fills the tables of a walk, seldom so that it fails.
+    fn plant_randomly(&self, memory: &mut Memory, controls: Controls, random: &mut ChaCha8Rng) {
+        for read in 0..usize::from(self.hop) {
+            let any = random.next_u64();
+            let is_leaf = read + 1 == usize::from(self.hop);
+            let value = match random.random_range(0..16) {
+                0 => 0,
+                1 => any & !7,
+                2 => any & !4095,
+                3 => any & !((4096 << self.ba_pg_sz) - 1) | 1 << random.random_range(0..12 + self.ba_pg_sz),
+                4 if is_leaf => u64::MAX - (any & 0xffff),
+                5 if is_leaf => any,
+                _ if is_leaf => any & !4095,
+                _ => any & !((4096 << self.ba_pg_sz) - 1),
+            };
+            self.plant(memory, controls, read, value);
+            if random.random_range(0..24) == 0
+                && let Some(&(_, address)) = self.outcome(memory, controls).reads.get(read)
+            {
+                memory.failing.insert(address >> 4);
+            }
+        }
+    }
+}
+
+/// The walker with its surroundings.
+struct Rig {
+    bench: Bench,
+    config: Config,
+    random: ChaCha8Rng,
+    walks: Handle<StreamDriver>,
+    results: Handle<StreamSink>,
+    line_requests: Handle<StreamSink>,
+    lines: Handle<StreamDriver>,
+    ready: Output,
+    idle: Output,
+    memory: Memory,
+    controls: Controls,
+    /// Cycles between the transfer of a read and the earliest line.
+    latency_cycles: std::ops::Range<u64>,
+    /// The table port gives no line.
+    is_holding: bool,
+    /// Reads with the cycle from which they may be answered.
+    reads: Vec<(u64, Beat)>,
+    /// Level and address of every read so far.
+    reads_seen: Vec<(u8, u64)>,
+    /// Requests given to the walker, by `va`, with what is to come out.
+    expected: HashMap<u128, (Beat, Outcome)>,
+    next_va: u128,
+    received: u64,
+}
+
+impl Rig {
+    fn new(design: &'static Dut, seed: u64, controls: Controls, stalls: [Stall; 3]) -> Result<Self, Error> {
+        let config = design.config().expect("the walker is generated from a configuration");
+        let mut bench = Bench::new(design, seed);
+        let [walk_stall, request_stall, line_stall] = stalls;
+        let mut rig = Self {
+            walks: bench.driver("walk", walk_stall)?,
+            results: bench.sink("result", Stall::NEVER)?,
+            line_requests: bench.sink("line_request", request_stall)?,
+            lines: bench.driver("line", line_stall)?,
+            ready: bench.model().output("ready")?,
+            idle: bench.model().output("idle")?,
+            random: bench.random(),
+            bench,
+            config,
+            memory: Memory::default(),
+            controls,
+            latency_cycles: 0..1,
+            is_holding: false,
+            reads: Vec::new(),
+            reads_seen: Vec::new(),
+            expected: HashMap::new(),
+            next_va: 0,
+            received: 0,
+        };
+        for (name, value) in
+            [("zero_entry_literal", controls.zero_entry_literal), ("alignment_check", controls.alignment_check)]
+        {
+            let input: Input = rig.bench.model().input(name)?;
+            rig.bench.model_mut().set(input, value.into());
+        }
+        rig.reset()?;
+        Ok(rig)
+    }
+
+    /// Resets the walker and everything around it, and waits until it is ready.
+    fn reset(&mut self) -> Result<(), Error> {
+        self.reads.clear();
+        self.reads_seen.clear();
+        self.expected.clear();
+        self.bench.reset(3)?;
+        self.received = self.bench[self.walks].accepted();
+        let ready = self.ready;
+        let limit_cycles = u64::from(self.config.walk_contexts) + 10;
+        self.bench.run_until("ready", limit_cycles, |bench| bench.model().get(ready) == 1)
+    }
+
+    /// Gives a walk to the walker, which may take it from the next cycle on. Memory must be as it is to be.
+    fn push(&mut self, walk: Walk) -> Result<Outcome, Error> {
+        let shape = self.bench[self.walks].channel().shape().clone();
+        let mut beat = Beat::zero(&shape);
+        for field in shape.fields() {
+            let any = u128::from(self.random.next_u64());
+            beat.set(&field.name, any & ((1 << field.width) - 1))?;
+        }
+        beat.set("va", self.next_va)?;
+        beat.set("root", walk.root.into())?;
+        beat.set("hop", walk.hop.into())?;
+        beat.set("ba_pg_sz", walk.ba_pg_sz.into())?;
+        beat.set("index", walk.index.into())?;
+        beat.set("check_index", walk.check_index.into())?;
+        beat.set("count", walk.count.into())?;
+        beat.set("offset", walk.offset.into())?;
+        let outcome = walk.outcome(&self.memory, self.controls);
+        self.bench[self.walks].push(beat.clone());
+        self.expected.insert(self.next_va, (beat, outcome.clone()));
+        // Distinct, and every bit takes part.
+        self.next_va = self.next_va.wrapping_add(0x9e37_79b9_7f4a_7c15) & u128::from(u64::MAX);
+        Ok(outcome)
+    }
+
+    /// One cycle, with the table port's part and all checks.
+    fn cycle(&mut self) -> Result<(), Error> {
+        self.bench.cycle()?;
+        while let Some(read) = self.bench[self.line_requests].pop() {
+            let context = read.get("context")?;
+            assert!(context < self.config.walk_contexts.into(), "context {context}");
+            for (_, other) in &self.reads {
+                assert_ne!(other.get("context")?, context, "a context reads twice at a time");
+            }
+            let address = (read.get("line")? << 6 | read.get("word")? << 3) as u64;
+            self.reads_seen.push((read.get("level")? as u8, address));
+            let due = read.cycle + self.random.random_range(self.latency_cycles.clone());
+            self.reads.push((due, read.beat));
+        }
+        if !self.is_holding && self.bench[self.lines].pending() == 0 {
+            self.answer()?;
+        }
+        while let Some(result) = self.bench[self.results].pop() {
+            self.received += 1;
+            self.check(&result.beat)?;
+        }
+        let is_idle = self.bench[self.walks].accepted() == self.received;
+        assert_eq!(self.bench.model().get(self.idle) == 1, is_idle, "idle in cycle {}", self.bench.cycles());
+        Ok(())
+    }
+
+    /// Hands one line that is due to the driver, any of those that are.
+    fn answer(&mut self) -> Result<(), Error> {
+        let now = self.bench.cycles();
+        let due: Vec<usize> = (0..self.reads.len()).filter(|&read| self.reads[read].0 < now).collect();
+        if due.is_empty() {
+            return Ok(());
+        }
+        let (_, read) = self.reads.swap_remove(due[self.random.random_range(0..due.len())]);
+        let line = read.get("line")? as u64;
+        let wanted_quarter = read.get("word")? / 2;
+        let mut beat = Beat::zero(self.bench[self.lines].channel().shape());
+        for field in ["context", "level", "word"] {
+            beat.set(field, read.get(field)?)?;
+        }
+        let mut error = 0;
+        for quarter in 0..4 {
+            let address = line << 6 | quarter << 4;
+            let words = [self.memory.word(address), self.memory.word(address + 8)];
+            let data = u128::from(words[1]) << 64 | u128::from(words[0]);
+            beat.set(&format!("data_{quarter}"), data)?;
+            let is_irrelevant = u128::from(quarter) != wanted_quarter;
+            let is_failing = self.memory.failing.contains(&(address >> 4));
+            error |= u128::from(is_failing || is_irrelevant && self.random.random_range(0..4) == 0) << quarter;
+        }
+        beat.set("error", error)?;
+        self.bench[self.lines].push(beat);
+        Ok(())
+    }
+
+    fn check(&mut self, result: &Beat) -> Result<(), Error> {
+        let va = result.get("va")?;
+        let (request, outcome) = self.expected.remove(&va).unwrap_or_else(|| panic!("no walk {va:#x} is under way"));
+        for field in result.shape().fields() {
+            let name = field.name.as_str();
+            let actual = result.get(name)?;
+            let wanted = match name {
+                "status" => u128::from(outcome.status.code()),
+                "hop" => u128::from(outcome.hop),
+                "address" => u128::from(outcome.address),
+                "page" if outcome.status == Status::Ok => u128::from(outcome.page),
+                "page" => continue,
+                _ => request.get(name)?,
+            };
+            assert_eq!(actual, wanted, "{name} of {result:?}, answer to {request:?}; expected {outcome:?}");
+        }
+        Ok(())
+    }
+
+    /// Runs until every walk has its result, then checks that nothing more happens, and that no read but those needed
+    /// was made.
+    fn finish(&mut self, limit_cycles: u64, mut outcomes: Vec<Outcome>) -> Result<(), Error> {
+        let end = self.bench.cycles() + limit_cycles;
+        while !self.expected.is_empty() {
+            assert!(
+                self.bench.cycles() < end,
+                "{} walks without a result after {limit_cycles} cycles",
+                self.expected.len()
+            );
+            self.cycle()?;
+        }
+        for _ in 0..30 {
+            self.cycle()?;
+        }
+        let mut reads: Vec<_> = outcomes.iter_mut().flat_map(|outcome| outcome.reads.drain(..)).collect();
+        reads.sort_unstable();
+        let mut seen = std::mem::take(&mut self.reads_seen);
+        seen.sort_unstable();
+        assert_eq!(seen, reads, "reads made and reads needed");
+        Ok(())
+    }
+
+    /// One walk, whose outcome is also checked against the test's own expectation.
+    fn walk_alone(&mut self, walk: Walk, status: Status, hop: u8) -> Result<Outcome, Error> {
+        let outcome = self.push(walk)?;
+        assert_eq!((outcome.status, outcome.hop), (status, hop), "{walk:?}");
+        self.finish(200, vec![outcome.clone()])?;
+        Ok(outcome)
+    }
+}
+
+const NO_STALLS: [Stall; 3] = [Stall::NEVER; 3];
+
+/// The walker with few contexts, which all memories in LUT RAM serve, and with as many as it has by default.
+const DESIGNS: [&Dut; 2] = [&dut::MTR_WALKER, &dut::MTR_WALKER_DEFAULT];
+
+/// The least cycles that so many walks take: one line per cycle, and a context is in use for `occupancy_cycles`.
+fn least_cycles(config: &Config, walks: u64, lines: u64, occupancy_cycles: u64) -> u64 {
+    walks.max(lines).max(walks * occupancy_cycles / u64::from(config.walk_contexts))
+}
+
+#[test]
+fn each_hop_reads_its_tables_and_takes_the_time_it_should() -> Result<(), Error> {
+    DESIGNS.into_iter().try_for_each(|design| {
+        let mut rig = Rig::new(design, 1, Controls::RESET, NO_STALLS)?;
+        let (walks, lines) = (rig.walks, rig.lines);
+        rig.bench[walks].record_acceptances();
+        rig.bench[lines].record_acceptances();
+        for hop in 0..4 {
+            let walk = Walk { offset: 0x123, ..Walk::plain(hop, 0x4_0000_0008, 1000 * 1000) };
+            for read in 0..usize::from(hop) {
+                walk.plant(&mut rig.memory, Controls::RESET, read, 0x77_0000_0000 + 0x1000 * read as u64);
+            }
+            let outcome = rig.push(walk)?;
+            // The root is added, not ORed.
+            let expected_addresses: &[u64] = match hop {
+                0 => &[],
+                1 => &[0x4_0000_0008 + 8_000_000],
+                2 => &[0x4_0000_0008 + 1953 * 8, 0x77_0000_0000 + 64 * 8],
+                _ => &[0x4_0000_0008 + 3 * 8, 0x77_0000_0000 + 417 * 8, 0x77_0000_1000 + 64 * 8],
+            };
+            assert_eq!(outcome.reads.iter().map(|(_, address)| *address).collect::<Vec<_>>(), expected_addresses);
+            let leaf = if hop == 0 { 0x4_0000_0008 } else { 0x77_0000_0000 + 0x1000 * (u64::from(hop) - 1) };
+            assert_eq!((outcome.status, outcome.address), (Status::Ok, leaf + 0x123));
+
+            // Cycles between the events of one walk: acceptance, reads offered, lines, result.
+            let mut events = Vec::new();
+            while rig.received == u64::from(hop) {
+                assert!(rig.bench.cycles() < 2_000, "no result of hop {hop}");
+                let cycle = rig.bench.cycles();
+                let reads = rig.reads_seen.len();
+                rig.cycle()?;
+                if rig.bench[walks].pop_acceptance().is_some() || rig.bench[lines].pop_acceptance().is_some() {
+                    events.push(cycle);
+                }
+                if rig.reads_seen.len() > reads || rig.received > u64::from(hop) {
+                    events.push(cycle);
+                }
+            }
+            let gaps: Vec<_> = events.windows(2).map(|pair| pair[1] - pair[0]).collect();
+            let expected_gaps: &[u64] = match hop {
+                0 => &[6],
+                1 => &[2, 1, 3],
+                2 => &[2, 1, 3, 1, 3],
+                _ => &[2, 1, 3, 1, 3, 1, 3],
+            };
+            assert_eq!(gaps, expected_gaps, "hop {hop}");
+            rig.finish(1, vec![outcome])?;
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn every_failure_has_its_status_and_hop() -> Result<(), Error> {
+    DESIGNS.into_iter().try_for_each(|design| {
+        for controls in Controls::ALL {
+            let mut rig = Rig::new(design, 2, controls, NO_STALLS)?;
+            let literal = controls.zero_entry_literal;
+            let strict = controls.alignment_check;
+            let or_ok = |fails: bool, status: Status, hop: u8| if fails { (status, hop) } else { (Status::Ok, 0) };
+            for hop in 0..4u8 {
+                // Index before root alignment before an absent root.
+                let refused = Walk { check_index: true, count: 5, ..Walk::plain(hop, 0x1001, 5) };
+                rig.walk_alone(refused, Status::MtrIndex, 0)?;
+                rig.walk_alone(Walk { count: 0, index: 0, ..refused }, Status::MtrIndex, 0)?;
+                rig.walk_alone(Walk { check_index: false, ..refused }, Status::MtrMisaligned, 0)?;
+                rig.walk_alone(Walk { index: 4, ..refused }, Status::MtrMisaligned, 0)?;
+                let mut failures: u8 = 0;
+                for read in 0..hop {
+                    for (entry, is_failing) in [(0, false), (0x8000_0800, false), (0x8000_0804, false), (0, true)] {
+                        // Walks share no table.
+                        failures += 1;
+                        let root = 0x10_0000_0000 * u64::from(1 + failures) + 0x1_0000_0000 * u64::from(hop) + 8;
+                        let walk = Walk { offset: 9, ..Walk::plain(hop, root, 3) };
+                        for earlier in 0..read {
+                            let table = root + 0x100_0000 * (1 + u64::from(earlier)) - 8;
+                            walk.plant(&mut rig.memory, controls, earlier.into(), table);
+                        }
+                        walk.plant(&mut rig.memory, controls, read.into(), entry);
+                        let (_, address) = walk.outcome(&rig.memory, controls).reads[usize::from(read)];
+                        if is_failing {
+                            rig.memory.failing.insert(address >> 4);
+                        }
+                        // What follows the entry under test, where the walk goes on.
+                        for later in read + 1..hop {
+                            walk.plant(&mut rig.memory, controls, later.into(), 0x9000_0000);
+                        }
+                        let is_leaf = read + 1 == hop;
+                        let (status, at) = match (entry, is_failing) {
+                            (_, true) => (Status::MtrBusError, read),
+                            (0, _) => or_ok(!literal, Status::MtrNotPresent, read),
+                            (0x8000_0800, _) => or_ok(strict && !is_leaf, Status::MtrMisaligned, read + 1),
+                            _ => or_ok(!is_leaf, Status::MtrMisaligned, read + 1),
+                        };
+                        rig.walk_alone(walk, status, at)?;
+                        rig.memory.words.clear();
+                        rig.memory.failing.clear();
+                    }
+                }
+                for read in 0..hop.into() {
+                    Walk::plain(hop, 0, 3).plant(&mut rig.memory, controls, read, 0x9000_0000);
+                }
+                let (status, at) = or_ok(!literal, Status::MtrNotPresent, 0);
+                rig.walk_alone(Walk::plain(hop, 0, 3), status, at)?;
+            }
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn an_address_wraps_at_2_to_the_64() -> Result<(), Error> {
+    DESIGNS.into_iter().try_for_each(|design| {
+        let mut rig = Rig::new(design, 3, Controls::RESET, NO_STALLS)?;
+        let direct = Walk { offset: 0x20, ..Walk::plain(0, u64::MAX - 0xf, 0) };
+        assert_eq!(rig.walk_alone(direct, Status::Ok, 0)?.address, 0x10);
+        let walk = Walk { offset: 0x1000, ..Walk::plain(1, u64::MAX - 7, 2) };
+        walk.plant(&mut rig.memory, Controls::RESET, 0, u64::MAX);
+        let outcome = rig.walk_alone(walk, Status::Ok, 0)?;
+        assert_eq!((outcome.reads, outcome.address), (vec![(0, 8)], 0xfff));
+        Ok(())
+    })
+}
+
+#[test]
+fn a_queue_buffer_is_walked_as_any_table() -> Result<(), Error> {
+    DESIGNS.into_iter().try_for_each(|design| {
+        let mut rig = Rig::new(design, 4, Controls::RESET, NO_STALLS)?;
+        // Direct: the caller gives index << page shift as the offset.
+        let direct = Walk { check_index: true, count: 4, offset: 3 << 16, ..Walk::plain(0, 0x5_0000_0008, 3) };
+        assert_eq!(rig.walk_alone(direct, Status::Ok, 0)?.address, 0x5_0003_0008);
+        rig.walk_alone(Walk { index: 4, ..direct }, Status::MtrIndex, 0)?;
+        rig.walk_alone(Walk { root: 0, ..direct }, Status::MtrNotPresent, 0)?;
+        // One hop, no offset: the leaf as it is.
+        let paged = Walk { check_index: true, count: 4, ..Walk::plain(1, 0x5_0000_0018, 3) };
+        paged.plant(&mut rig.memory, Controls::RESET, 0, 0xabc_0000_0123);
+        assert_eq!(rig.walk_alone(paged, Status::Ok, 0)?.address, 0xabc_0000_0123);
+        Ok(())
+    })
+}
+
+fn random_walks(
+    design: &'static Dut,
+    seed: u64,
+    controls: Controls,
+    stalls: [Stall; 3],
+    latency: std::ops::Range<u64>,
+) -> Result<(), Error> {
+    const WALKS: usize = 1500;
+    let mut rig = Rig::new(design, seed, controls, stalls)?;
+    rig.latency_cycles = latency;
+    let mut random = rig.bench.random();
+    let walks: Vec<_> = (0..WALKS).map(|_| Walk::random(&mut random)).collect();
+    for walk in &walks {
+        walk.plant_randomly(&mut rig.memory, controls, &mut random);
+    }
+    let outcomes = walks.iter().map(|walk| rig.push(*walk)).collect::<Result<Vec<_>, _>>()?;
+    for status in [Status::Ok, Status::MtrIndex, Status::MtrMisaligned, Status::MtrBusError, Status::MtrNotPresent] {
+        let is_possible = status != Status::MtrNotPresent || !controls.zero_entry_literal;
+        let is_there = outcomes.iter().any(|outcome| outcome.status == status);
+        assert_eq!(is_there, is_possible, "{} with seed {seed}", status.name());
+    }
+    rig.finish(400_000, outcomes)
+}
+
+#[test]
+fn random_walks_without_stalls() -> Result<(), Error> {
+    DESIGNS.into_iter().try_for_each(|design| {
+        Controls::ALL
+            .into_iter()
+            .enumerate()
+            .try_for_each(|(case, controls)| random_walks(design, 10 + case as u64, controls, NO_STALLS, 0..40))
+    })
+}
+
+#[test]
+fn random_walks_with_stalls() -> Result<(), Error> {
+    DESIGNS.into_iter().try_for_each(|design| {
+        let stalls = [Stall::percent(20).up_to(8), Stall::percent(40).up_to(5), Stall::percent(20).up_to(10)];
+        Controls::ALL
+            .into_iter()
+            .enumerate()
+            .try_for_each(|(case, controls)| random_walks(design, 20 + case as u64, controls, stalls, 0..200))
+    })
+}
+
+#[test]
+fn random_walks_with_a_slow_table_port() -> Result<(), Error> {
+    DESIGNS.into_iter().try_for_each(|design| {
+        let stalls = [Stall::NEVER, Stall::percent(90).up_to(20), Stall::NEVER];
+        random_walks(design, 30, Controls::RESET, stalls, 0..5)
+    })
+}
+
+/// Pushes walks of one hop count that all succeed.
+fn push_plain_walks(rig: &mut Rig, hop: u8, walks: u64) -> Result<Vec<Outcome>, Error> {
+    let controls = rig.controls;
+    let all: Vec<_> = (0..walks).map(|number| Walk::plain(hop, 0x1000_0000_0000 + (number << 24), 77)).collect();
+    for (number, walk) in all.iter().enumerate() {
+        for read in 0..usize::from(hop) {
+            walk.plant(&mut rig.memory, controls, read, ((1 + number as u64) << 28) + ((1 + read as u64) << 20));
+        }
+    }
+    all.into_iter().map(|walk| rig.push(walk)).collect()
+}
+
+#[test]
+fn one_landing_per_cycle_is_sustained() -> Result<(), Error> {
+    DESIGNS.into_iter().try_for_each(|design| {
+        const WALKS: u64 = 2000;
+        for hop in 0..4 {
+            let mut rig = Rig::new(design, 5, Controls::RESET, NO_STALLS)?;
+            let outcomes = push_plain_walks(&mut rig, hop, WALKS)?;
+            let latency_cycles: u64 = 20;
+            rig.latency_cycles = latency_cycles..latency_cycles + 1;
+            let start = rig.bench.cycles();
+            // First read 2, each read its latency and 1 for the bench and 3 for the landing, context back 2.
+            let occupancy_cycles = if hop == 0 { 6 + 2 } else { 2 + u64::from(hop) * (latency_cycles + 1 + 3) + 2 };
+            let least = least_cycles(&rig.config, WALKS, WALKS * u64::from(hop), occupancy_cycles);
+            while rig.received < WALKS {
+                rig.cycle()?;
+                assert!(
+                    rig.bench.cycles() - start < least + least / 20 + 200,
+                    "hop {hop}: {} of {WALKS}",
+                    rig.received
+                );
+            }
+            println!("hop {hop}: {WALKS} walks in {} cycles, at least {least}", rig.bench.cycles() - start);
+            rig.finish(1, outcomes)?;
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn as_many_walks_as_contexts_are_in_flight() -> Result<(), Error> {
+    DESIGNS.into_iter().try_for_each(|design| {
+        let mut rig = Rig::new(design, 6, Controls::RESET, NO_STALLS)?;
+        let contexts = u64::from(rig.config.walk_contexts);
+        rig.is_holding = true;
+        let outcomes = push_plain_walks(&mut rig, 2, contexts + 10)?;
+        for _ in 0..contexts + 100 {
+            rig.cycle()?;
+        }
+        assert_eq!(rig.bench[rig.walks].accepted(), contexts);
+        assert_eq!(rig.reads.len() as u64, contexts);
+        rig.is_holding = false;
+        rig.finish(contexts * 20 + 1000, outcomes)
+    })
+}
+
+#[test]
+fn every_context_can_wait_for_the_request_channel() -> Result<(), Error> {
+    DESIGNS.into_iter().try_for_each(|design| {
+        let mut rig = Rig::new(design, 7, Controls::RESET, NO_STALLS)?;
+        let contexts = u64::from(rig.config.walk_contexts);
+        rig.is_holding = true;
+        let outcomes = push_plain_walks(&mut rig, 3, contexts * 2)?;
+        for _ in 0..contexts + 100 {
+            rig.cycle()?;
+        }
+        // All first reads are out. Their lines land while the request channel is blocked, for new walks too.
+        let line_requests = rig.line_requests;
+        rig.bench[line_requests].set_stall(Stall::percent(100).up_to(60_000));
+        rig.is_holding = false;
+        for _ in 0..contexts * 3 + 100 {
+            rig.cycle()?;
+        }
+        assert!(rig.reads.is_empty(), "every line that was asked for has landed");
+        rig.bench[line_requests].set_stall(Stall::NEVER);
+        rig.finish(contexts * 60 + 1000, outcomes)
+    })
+}
+
+#[test]
+fn landings_without_a_gap_do_not_starve_a_direct_walk() -> Result<(), Error> {
+    DESIGNS.into_iter().try_for_each(|design| {
+        let mut rig = Rig::new(design, 8, Controls::RESET, NO_STALLS)?;
+        let contexts = u64::from(rig.config.walk_contexts);
+        // A backlog of one line per context, and more walks than are needed to keep it up.
+        rig.is_holding = true;
+        let mut outcomes = push_plain_walks(&mut rig, 1, contexts + 20)?;
+        let direct_va = rig.next_va;
+        outcomes.push(rig.push(Walk::plain(0, 0x1000, 0))?);
+        outcomes.extend(push_plain_walks(&mut rig, 1, 6000)?);
+        for _ in 0..contexts + 100 {
+            rig.cycle()?;
+        }
+        rig.is_holding = false;
+        let walks = rig.walks;
+        while rig.bench[walks].accepted() <= contexts + 20 {
+            rig.cycle()?;
+            assert!(rig.bench.cycles() < contexts * 60 + 2000, "the direct walk is not accepted");
+        }
+        let start = rig.bench.cycles();
+        while rig.expected.contains_key(&direct_va) {
+            rig.cycle()?;
+            // 256 landings, then at most one for every context.
+            let waited_cycles = rig.bench.cycles() - start;
+            assert!(waited_cycles < 256 + contexts + 20, "the direct walk waits since {waited_cycles} cycles");
+        }
+        println!("the direct walk took {} cycles", rig.bench.cycles() - start);
+        rig.finish(6000 * 30 + 1000, outcomes)
+    })
+}
+
+#[test]
+fn no_walk_is_accepted_before_ready() -> Result<(), Error> {
+    DESIGNS.into_iter().try_for_each(|design| {
+        let mut rig = Rig::new(design, 10, Controls::RESET, NO_STALLS)?;
+        let (walks, ready) = (rig.walks, rig.ready);
+        rig.bench.reset(3)?;
+        // A walk without reads would give its context back before the list of free ones is filled.
+        let outcomes = push_plain_walks(&mut rig, 0, 1)?;
+        while rig.bench.model().get(ready) == 0 {
+            rig.cycle()?;
+            assert_eq!(rig.bench[walks].accepted(), 0, "walks accepted in cycle {}", rig.bench.cycles());
+            assert!(rig.bench.cycles() < 2000, "not ready");
+        }
+        rig.finish(50, outcomes)
+    })
+}
+
+#[test]
+fn reset_forgets_walks_under_way() -> Result<(), Error> {
+    DESIGNS.into_iter().try_for_each(|design| {
+        let stalls = [Stall::percent(10), Stall::percent(30), Stall::percent(10)];
+        let mut rig = Rig::new(design, 9, Controls::RESET, stalls)?;
+        rig.latency_cycles = 0..60;
+        let mut random = rig.bench.random();
+        for round in 0..6 {
+            let walks: Vec<_> = (0..400).map(|_| Walk::random(&mut random)).collect();
+            for walk in &walks {
+                walk.plant_randomly(&mut rig.memory, Controls::RESET, &mut random);
+            }
+            let outcomes = walks.iter().map(|walk| rig.push(*walk)).collect::<Result<Vec<_>, _>>()?;
+            if round == 5 {
+                return rig.finish(100_000, outcomes);
+            }
+            for _ in 0..random.random_range(20..400) {
+                rig.cycle()?;
+            }
+            assert_ne!(rig.expected.len(), 0, "walks are under way");
+            rig.reset()?;
+        }
+        Ok(())
+    })
+}

@@ -1,0 +1,663 @@
+//! The page split against the tiling of a request in 128-bit integers, with surroundings that give places back late.
+
+use std::collections::{HashMap, VecDeque};
+
+use keywalk_contract::Config;
+use keywalk_cosim::{Beat, Bench, Dut, Error, Handle, Input, Output, Stall, StreamDriver, StreamSink, bits, dut};
+use rand::{Rng, RngExt};
+use rand_chacha::ChaCha8Rng;
+
+const DESIGNS: [&Dut; 3] = [&dut::PAGE_SPLIT, &dut::PAGE_SPLIT_DEFAULT, &dut::PAGE_SPLIT_LEAST];
+/// Cycles from a request to its first piece.
+const LATENCY_CYCLES: u64 = 4;
+/// Cycles from a pulse that gives a place back to the first piece that can use it.
+const REUSE_CYCLES: u64 = 2;
+/// The same for a split context, which goes through a queue.
+const CONTEXT_REUSE_CYCLES: u64 = 3;
+/// Requests that may wait.
+const QUEUE_PLACES: u32 = 16;
+/// Pieces that may be on their way to the walker.
+const WALK_PLACES: u32 = 16;
+/// Fields that every piece has from its request.
+const COPIED: [&str; 13] = [
+    "tag",
+    "function",
+    "is_remote",
+    "table_set",
+    "mpt_index",
+    "status",
+    "hop",
+    "is_translated",
+    "is_empty",
+    "page_mask",
+    "root",
+    "hop_num",
+    "ba_pg_sz",
+];
+
+/// A request.
+#[derive(Clone, Copy, Debug)]
+struct Request {
+    va: u64,
+    length: u64,
+    page_shift: u32,
+    /// Not one to be answered as it is: several pages are possible.
+    is_translated: bool,
+}
+
+impl Request {
+    fn pages(&self) -> u64 {
+        if !self.is_translated {
+            return 1;
+        }
+        let end = u128::from(self.va) + u128::from(self.length);
+        (((end - 1) >> self.page_shift) - (u128::from(self.va) >> self.page_shift) + 1) as u64
+    }
+
+    /// First and last address of piece `number`.
+    fn piece(&self, number: u64) -> (u64, u64) {
+        let last = self.va.wrapping_add(self.length).wrapping_sub(1);
+        if !self.is_translated {
+            return (self.va, last);
+        }
+        let page = (self.va >> self.page_shift) + number;
+        let page_start = page << self.page_shift;
+        (page_start.max(self.va), (page_start | ((1 << self.page_shift) - 1)).min(last))
+    }
+}
+
+/// Places of one kind.
+struct Places {
+    count: u32,
+    taken: u32,
+    reuse_cycles: u64,
+    /// Cycles of pulses that no piece could use yet.
+    pulses: VecDeque<u64>,
+    /// Cycles from which the places that are taken may be given back.
+    due: Vec<u64>,
+    /// No place is given back.
+    is_held: bool,
+}
+
+impl Places {
+    fn new(count: u32, reuse_cycles: u64) -> Self {
+        Self { count, taken: 0, reuse_cycles, pulses: VecDeque::new(), due: Vec::new(), is_held: false }
+    }
+
+    /// A piece in that cycle takes a place.
+    fn take(&mut self, cycle: u64, what: &str) {
+        while self.pulses.front().is_some_and(|pulse| pulse + self.reuse_cycles <= cycle) {
+            self.pulses.pop_front();
+            self.taken -= 1;
+        }
+        self.taken += 1;
+        assert!(self.taken <= self.count, "{} {what} are taken in cycle {cycle}, there are {}", self.taken, self.count);
+    }
+
+    /// Whether a place is given back in that cycle.
+    fn give(&mut self, cycle: u64) -> bool {
+        if self.is_held {
+            return false;
+        }
+        let Some(position) = self.due.iter().position(|due| *due <= cycle) else { return false };
+        self.due.swap_remove(position);
+        self.pulses.push_back(cycle);
+        true
+    }
+}
+
+/// A request whose pieces are coming.
+struct Coming {
+    request: Request,
+    beat: Beat,
+    next: u64,
+    context: u128,
+}
+
+struct Rig {
+    bench: Bench,
+    random: ChaCha8Rng,
+    config: Config,
+    checked: Handle<StreamDriver>,
+    pieces: Handle<StreamSink>,
+    ready: Output,
+    place_freed: Output,
+    inputs: HashMap<&'static str, Input>,
+    walk: Places,
+    single: Places,
+    slots: Places,
+    contexts: Places,
+    /// Contexts in use.
+    in_use: Vec<u128>,
+    /// Contexts of requests that are sent, with the cycle from which they may be given back.
+    sent: Vec<(u64, u128)>,
+    /// Contexts given back, with the cycle.
+    given: VecDeque<(u64, u128)>,
+    /// The long request that is open: its context, and whether all of it was sent.
+    long: Option<(u128, bool)>,
+    /// No long request is finished.
+    holds_long: bool,
+    /// The longest time that a place is taken, in cycles.
+    delay_cycles: u64,
+    coming: VecDeque<Coming>,
+    /// Requests given to the block, and places of the queue given back.
+    requests: u32,
+    queue_freed: u32,
+    /// Cycles of all pieces.
+    piece_cycles: Vec<u64>,
+}
+
+const INPUTS: [&str; 7] = [
+    "walk_place_freed",
+    "walk_place_unused",
+    "single_place_freed",
+    "slot_freed",
+    "long_finished",
+    "context_freed",
+    "context_freed_number",
+];
+
+impl Rig {
+    fn new(design: &'static Dut, seed: u64) -> Result<Self, Error> {
+        let config = design.config().expect("the page split is generated from a configuration");
+        let mut bench = Bench::new(design, seed);
+        let inputs = INPUTS
+            .into_iter()
+            .map(|name| Ok((name, bench.model().input(name)?)))
+            .collect::<Result<HashMap<_, _>, Error>>()?;
+        let mut rig = Self {
+            checked: bench.driver("checked", Stall::NEVER)?,
+            pieces: bench.sink("piece", Stall::NEVER)?,
+            ready: bench.model().output("ready")?,
+            place_freed: bench.model().output("place_freed")?,
+            inputs,
+            walk: Places::new(WALK_PLACES, REUSE_CYCLES),
+            single: Places::new(config.response_depth, REUSE_CYCLES),
+            slots: Places::new(config.split_pages, REUSE_CYCLES),
+            contexts: Places::new(config.split_contexts, CONTEXT_REUSE_CYCLES),
+            in_use: Vec::new(),
+            sent: Vec::new(),
+            given: VecDeque::new(),
+            long: None,
+            holds_long: false,
+            delay_cycles: 0,
+            coming: VecDeque::new(),
+            requests: 0,
+            queue_freed: 0,
+            piece_cycles: Vec::new(),
+            random: bench.random(),
+            bench,
+            config,
+        };
+        rig.reset()?;
+        Ok(rig)
+    }
+
+    /// Resets, and waits until every split context is on the list.
+    fn reset(&mut self) -> Result<(), Error> {
+        self.walk = Places::new(WALK_PLACES, REUSE_CYCLES);
+        self.single = Places::new(self.config.response_depth, REUSE_CYCLES);
+        self.slots = Places::new(self.config.split_pages, REUSE_CYCLES);
+        self.contexts = Places::new(self.config.split_contexts, CONTEXT_REUSE_CYCLES);
+        self.in_use.clear();
+        self.sent.clear();
+        self.given.clear();
+        self.long = None;
+        self.coming.clear();
+        (self.requests, self.queue_freed) = (0, 0);
+        self.piece_cycles.clear();
+        for input in self.inputs.values() {
+            self.bench.model_mut().set(*input, 0);
+        }
+        self.bench.reset(3)?;
+        for _ in 0..self.config.split_contexts {
+            assert_eq!(self.bench.model().get(self.ready), 0, "ready while the list of contexts is filled");
+            self.cycle()?;
+        }
+        assert_eq!(self.bench.model().get(self.ready), 1, "ready when the list of contexts is filled");
+        Ok(())
+    }
+
+    fn has_queue_place(&self) -> bool {
+        self.requests - self.queue_freed < QUEUE_PLACES
+    }
+
+    /// One cycle with a request.
+    fn send(&mut self, request: Request) -> Result<(), Error> {
+        assert!(self.has_queue_place());
+        let shape = self.bench[self.checked].channel().shape().clone();
+        let mut beat = Beat::zero(&shape);
+        for field in shape.fields() {
+            beat.set(&field.name, u128::from(self.random.next_u64() & bits::max(field.width)))?;
+        }
+        let last = request.va.wrapping_add(request.length).wrapping_sub(1);
+        let status = if request.is_translated { 0 } else { self.random.random_range(0..=22) };
+        for (name, value) in [
+            ("va", u128::from(request.va)),
+            ("last", (last as u32).into()),
+            ("status", status),
+            ("is_translated", request.is_translated.into()),
+            ("is_empty", u128::from(request.length == 0)),
+            ("pages_minus_one", u128::from(request.pages() - 1)),
+            ("page_mask", (1u128 << (request.page_shift - 12)) - 1),
+            ("virtual_page", (request.va >> request.page_shift & 0xffff_ffff).into()),
+        ] {
+            beat.set(name, value)?;
+        }
+        self.bench[self.checked].push(beat.clone());
+        self.coming.push_back(Coming { request, beat, next: 0, context: 0 });
+        self.requests += 1;
+        self.cycle()
+    }
+
+    fn run(&mut self, cycles: u64) -> Result<(), Error> {
+        (0..cycles).try_for_each(|_| self.cycle())
+    }
+
+    fn finish(&mut self, limit_cycles: u64) -> Result<(), Error> {
+        let limit = self.bench.cycles() + limit_cycles;
+        while !self.coming.is_empty() {
+            assert!(self.bench.cycles() < limit, "{} requests are not sent", self.coming.len());
+            self.cycle()?;
+        }
+        self.run(self.delay_cycles + 10)?;
+        assert_eq!(self.queue_freed, self.requests, "places of the queue given back");
+        Ok(())
+    }
+
+    /// One cycle: gives places back and checks the piece that comes.
+    fn cycle(&mut self) -> Result<(), Error> {
+        let now = self.bench.cycles();
+        let [walk_freed, walk_unused] = [self.walk.give(now), self.walk.give(now)];
+        // One walk that comes back pulses either input.
+        let swaps = walk_freed && !walk_unused && self.random.random();
+        let slot_freed = self.slots.give(now);
+        let is_drained = self.slots.due.is_empty();
+        let mut long_finished = false;
+        if let Some((context, true)) = self.long
+            && is_drained
+            && !self.holds_long
+            && (self.delay_cycles == 0 || self.random.random_range(0..3) == 0)
+        {
+            long_finished = true;
+            self.sent.push((now, context));
+            self.long = None;
+        }
+        let context = match self.sent.iter().position(|(due, _)| *due <= now) {
+            Some(position) if !self.contexts.is_held => Some(self.sent.swap_remove(position).1),
+            _ => None,
+        };
+        if let Some(context) = context {
+            self.contexts.pulses.push_back(now);
+            self.given.push_back((now, context));
+        }
+        let any_context = self.random.random_range(0..u128::from(self.config.split_contexts));
+        for (name, value) in [
+            ("walk_place_freed", u64::from(walk_freed ^ swaps)),
+            ("walk_place_unused", u64::from(walk_unused | swaps)),
+            ("single_place_freed", self.single.give(now).into()),
+            ("slot_freed", slot_freed.into()),
+            ("long_finished", long_finished.into()),
+            ("context_freed", context.is_some().into()),
+            ("context_freed_number", context.unwrap_or(any_context) as u64),
+        ] {
+            self.bench.model_mut().set(self.inputs[name], value);
+        }
+        self.queue_freed += self.bench.model().get(self.place_freed) as u32;
+        assert!(self.queue_freed <= self.requests, "a place too much was given back");
+        self.bench.cycle()?;
+        if let Some(piece) = self.pieces_pop() {
+            self.piece_cycles.push(now);
+            self.check(now, &piece)?;
+        }
+        Ok(())
+    }
+
+    fn pieces_pop(&mut self) -> Option<Beat> {
+        let pieces = self.pieces;
+        self.bench[pieces].pop().map(|received| received.beat)
+    }
+
+    fn due(&mut self, now: u64) -> u64 {
+        now + 1 + if self.delay_cycles == 0 { 0 } else { self.random.random_range(0..self.delay_cycles) }
+    }
+
+    fn check(&mut self, now: u64, piece: &Beat) -> Result<(), Error> {
+        let mut coming = self.coming.pop_front().expect("a request has pieces to come");
+        let request = coming.request;
+        let (pages, number) = (request.pages(), coming.next);
+        let is_split = pages > 1;
+        let is_long = pages > self.config.split_pages.into();
+        let (is_first, is_last) = (number == 0, number + 1 == pages);
+        let (va, last) = request.piece(number);
+        if is_split && is_first {
+            coming.context = piece.get("split_context")?;
+            while self.given.front().is_some_and(|(cycle, _)| cycle + CONTEXT_REUSE_CYCLES <= now) {
+                let (_, context) = self.given.pop_front().expect("there is one");
+                self.in_use.retain(|other| *other != context);
+            }
+            assert!(!self.in_use.contains(&coming.context), "context {} is in use", coming.context);
+            self.in_use.push(coming.context);
+            self.contexts.take(now, "split contexts");
+        }
+        let counted = |name: &str| Ok::<_, Error>((coming.beat.get(name)? + u128::from(number)) & 0xffff_ffff);
+        let mut fields = vec![
+            ("va", va.into()),
+            ("last", (last as u32).into()),
+            ("virtual_page", counted("virtual_page")?),
+            ("page_index", counted("page_index")?),
+            ("page_count", coming.beat.get("page_count")?),
+            ("is_split", is_split.into()),
+            ("is_first", is_first.into()),
+            ("is_last", is_last.into()),
+            ("is_long", is_long.into()),
+        ];
+        for name in COPIED {
+            fields.push((name, coming.beat.get(name)?));
+        }
+        if is_split {
+            fields.push(("split_context", coming.context));
+            fields.push(("split_slot", u128::from(number) % u128::from(self.config.split_pages)));
+        }
+        for (name, value) in fields {
+            assert_eq!(piece.get(name)?, value, "{name} of piece {number} of {request:?}");
+        }
+
+        let due = self.due(now);
+        self.walk.take(now, "walk places");
+        self.walk.due.push(due);
+        let due = self.due(now);
+        if is_long {
+            if is_first {
+                assert!(self.long.is_none(), "a second long request began in cycle {now}");
+                self.long = Some((coming.context, false));
+            }
+            self.slots.take(now, "slots");
+            self.slots.due.push(due);
+            if is_last {
+                self.long = Some((coming.context, true));
+            }
+        } else if is_split {
+            if is_last {
+                self.sent.push((due, coming.context));
+            }
+        } else {
+            self.single.take(now, "single places");
+            self.single.due.push(due);
+        }
+        coming.next += 1;
+        if !is_last {
+            self.coming.push_front(coming);
+        }
+        Ok(())
+    }
+
+    /// A request of about so many pages.
+    fn request_of(&mut self, pages: u64) -> Request {
+        let longest_shift = if pages > 2 { 30 - (pages - 1).ilog2() } else { 30 };
+        let page_shift = self.random.random_range(12..=longest_shift.max(12));
+        let page_bytes = 1u64 << page_shift;
+        let any_offset = self.random.random_range(0..page_bytes);
+        let offset = [0, page_bytes - 1, any_offset][self.random.random_range(0..3)];
+        let rest = if pages == 1 { page_bytes - offset } else { page_bytes };
+        let any_rest = self.random.random_range(1..=rest);
+        let rest = [1, rest, any_rest][self.random.random_range(0..3)];
+        let length = if pages == 1 { rest } else { page_bytes * (pages - 1) - offset + rest };
+        let most = (1u128 << 64) - u128::from(length) - u128::from(offset);
+        let page = (most >> page_shift) as u64;
+        let page = if self.random.random_range(0..8) == 0 { page } else { self.random.random_range(0..=page) };
+        let request = Request { va: page * page_bytes + offset, length, page_shift, is_translated: true };
+        assert_eq!(request.pages(), pages);
+        request
+    }
+
+    fn untranslated(&mut self) -> Request {
+        let length = [0, 1, 0x8000_0000, 0x1001][self.random.random_range(0..4)];
+        Request { va: self.random.next_u64(), length, page_shift: 12, is_translated: false }
+    }
+}
+
+#[test]
+fn pieces_tile_the_request() -> Result<(), Error> {
+    DESIGNS.into_iter().try_for_each(|design| {
+        let mut rig = Rig::new(design, 1)?;
+        for page_shift in 12..=30 {
+            let page_bytes = 1u64 << page_shift;
+            for pages in [1, 2, 3, 5] {
+                for offset in [0, 1, page_bytes - 1] {
+                    for cut in [0, 1, page_bytes - 1] {
+                        let whole = page_bytes * pages;
+                        if whole > 1 << 31 || offset + cut >= whole {
+                            continue;
+                        }
+                        let end_page = 0u64.wrapping_sub(whole);
+                        for page_start in [0, 0x7_0000_0000_0000, end_page] {
+                            let va = page_start + offset;
+                            let request = Request { va, length: whole - offset - cut, page_shift, is_translated: true };
+                            rig.send(request)?;
+                            rig.finish(100)?;
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn a_request_of_2_to_the_31_bytes_has_a_piece_per_page_and_cycle() -> Result<(), Error> {
+    DESIGNS.into_iter().try_for_each(|design| {
+        let mut rig = Rig::new(design, 2)?;
+        let request = Request { va: 0xffff_fffe_1234_5678, length: 1 << 31, page_shift: 18, is_translated: true };
+        rig.send(request)?;
+        rig.finish(20_000)?;
+        let pieces = rig.piece_cycles.len() as u64;
+        assert_eq!(pieces, (1 << (31 - 18)) + 1);
+        assert_eq!(rig.piece_cycles[pieces as usize - 1] - rig.piece_cycles[0], pieces - 1);
+        Ok(())
+    })
+}
+
+#[test]
+fn the_first_piece_comes_after_four_cycles() -> Result<(), Error> {
+    DESIGNS.into_iter().try_for_each(|design| {
+        let mut rig = Rig::new(design, 3)?;
+        for pages in 1..=20 {
+            let request = rig.request_of(pages);
+            let start = rig.bench.cycles();
+            rig.piece_cycles.clear();
+            rig.send(request)?;
+            rig.finish(100)?;
+            assert_eq!(rig.piece_cycles[0] - start, LATENCY_CYCLES);
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn pieces_of_many_requests_come_without_a_gap() -> Result<(), Error> {
+    DESIGNS.into_iter().try_for_each(|design| {
+        let mut rig = Rig::new(design, 4)?;
+        // Two contexts are too few for requests of several pages in a row.
+        let longest = if rig.config.split_contexts == 2 { 1 } else { 8 };
+        let mut pieces = 0;
+        for number in 0..300 {
+            let pages = 1 + number % longest;
+            while !rig.has_queue_place() {
+                rig.cycle()?;
+            }
+            let request = rig.request_of(pages);
+            rig.send(request)?;
+            pieces += pages;
+        }
+        rig.finish(1000)?;
+        assert_eq!(rig.piece_cycles.len() as u64, pieces);
+        let gap = rig.piece_cycles.windows(2).find(|pair| pair[1] != pair[0] + 1);
+        assert_eq!(gap, None);
+        Ok(())
+    })
+}
+
+/// Sends requests as long as there are places, for so many cycles.
+fn flood(rig: &mut Rig, cycles: u64, mut request: impl FnMut(&mut Rig) -> Request) -> Result<(), Error> {
+    for _ in 0..cycles {
+        if rig.has_queue_place() {
+            let request = request(rig);
+            rig.send(request)?;
+        } else {
+            rig.cycle()?;
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn pieces_stop_when_places_of_a_kind_are_used_up() -> Result<(), Error> {
+    DESIGNS.into_iter().try_for_each(|design| {
+        let config = design.config().expect("it is generated from a configuration");
+        let split_pages = u64::from(config.split_pages);
+
+        // Walks, whatever the request.
+        let mut rig = Rig::new(design, 5)?;
+        rig.walk.is_held = true;
+        flood(&mut rig, 100, |rig| rig.untranslated())?;
+        assert_eq!(rig.piece_cycles.len() as u32, WALK_PLACES.min(config.response_depth));
+        rig.walk.is_held = false;
+        rig.finish(1000)?;
+
+        // Single responses.
+        rig.reset()?;
+        rig.single.is_held = true;
+        flood(&mut rig, u64::from(config.response_depth) + 200, |rig| rig.request_of(1))?;
+        assert_eq!(rig.piece_cycles.len() as u32, config.response_depth);
+        // One place, one piece, as soon as it is there.
+        rig.single.is_held = false;
+        let released = rig.bench.cycles();
+        rig.cycle()?;
+        rig.single.is_held = true;
+        rig.run(20)?;
+        assert_eq!(rig.piece_cycles[config.response_depth as usize..], [released + REUSE_CYCLES]);
+        rig.single.is_held = false;
+        rig.finish(1000)?;
+
+        // Split contexts.
+        rig.reset()?;
+        rig.contexts.is_held = true;
+        flood(&mut rig, u64::from(config.split_contexts) * 2 + 200, |rig| rig.request_of(2))?;
+        assert_eq!(rig.piece_cycles.len() as u32, 2 * config.split_contexts);
+        rig.contexts.is_held = false;
+        let released = rig.bench.cycles();
+        rig.cycle()?;
+        rig.contexts.is_held = true;
+        rig.run(20)?;
+        let more = &rig.piece_cycles[2 * config.split_contexts as usize..];
+        assert_eq!(more, [released + CONTEXT_REUSE_CYCLES, released + CONTEXT_REUSE_CYCLES + 1]);
+        rig.contexts.is_held = false;
+        rig.finish(2000)?;
+
+        // Slots of a long request.
+        rig.reset()?;
+        rig.slots.is_held = true;
+        let long = rig.request_of(3 * split_pages);
+        rig.send(long)?;
+        rig.run(100)?;
+        assert_eq!(rig.piece_cycles.len() as u64, split_pages);
+        rig.slots.is_held = false;
+        let released = rig.bench.cycles();
+        rig.cycle()?;
+        rig.slots.is_held = true;
+        rig.run(20)?;
+        assert_eq!(rig.piece_cycles[split_pages as usize..], [released + REUSE_CYCLES]);
+        rig.slots.is_held = false;
+        rig.finish(1000)
+    })
+}
+
+#[test]
+fn a_long_request_waits_for_the_end_of_another() -> Result<(), Error> {
+    DESIGNS.into_iter().try_for_each(|design| {
+        let mut rig = Rig::new(design, 6)?;
+        let split_pages = u64::from(rig.config.split_pages);
+        rig.holds_long = true;
+        // The longest request that is not long goes on meanwhile.
+        for pages in [split_pages + 1, split_pages, 1, 2 * split_pages, 1] {
+            let request = rig.request_of(pages);
+            rig.send(request)?;
+        }
+        rig.run(6 * split_pages)?;
+        // The last two wait, in order.
+        assert_eq!(rig.piece_cycles.len() as u64, 2 * split_pages + 2);
+        rig.holds_long = false;
+        let released = rig.bench.cycles();
+        rig.cycle()?;
+        rig.holds_long = true;
+        rig.run(6 * split_pages)?;
+        assert_eq!(rig.piece_cycles[2 * split_pages as usize + 2], released + REUSE_CYCLES);
+        assert!(rig.coming.is_empty());
+        rig.holds_long = false;
+        rig.finish(1000)
+    })
+}
+
+#[test]
+fn random_requests_with_places_that_come_back_late() -> Result<(), Error> {
+    DESIGNS.into_iter().enumerate().try_for_each(|(case, design)| {
+        let mut rig = Rig::new(design, 20 + case as u64)?;
+        for delay_cycles in [1, 5, 20, 60, 200] {
+            rig.delay_cycles = delay_cycles;
+            let split_pages = u64::from(rig.config.split_pages);
+            for _ in 0..250 {
+                let limit = rig.bench.cycles() + 20_000;
+                while !rig.has_queue_place() {
+                    assert!(rig.bench.cycles() < limit, "no place of the queue comes back");
+                    rig.cycle()?;
+                }
+                let pages = match rig.random.random_range(0..10) {
+                    0..=3 => 1,
+                    4..=5 => rig.random.random_range(2..=split_pages),
+                    6 => split_pages,
+                    7 => split_pages + rig.random.random_range(1..=2 * split_pages),
+                    _ => 2,
+                };
+                let request =
+                    if rig.random.random_range(0..6) == 0 { rig.untranslated() } else { rig.request_of(pages) };
+                rig.send(request)?;
+                if rig.random.random_range(0..4) == 0 {
+                    let cycles = rig.random.random_range(0..20);
+                    rig.run(cycles)?;
+                }
+            }
+            rig.finish(100_000)?;
+        }
+        println!("{}: {} pieces in {} cycles", design.name, rig.piece_cycles.len(), rig.bench.cycles());
+        Ok(())
+    })
+}
+
+#[test]
+fn reset_drops_everything_and_gives_every_place_back() -> Result<(), Error> {
+    DESIGNS.into_iter().try_for_each(|design| {
+        let mut rig = Rig::new(design, 7)?;
+        for round in 0..12 {
+            rig.delay_cycles = 50;
+            let split_pages = u64::from(rig.config.split_pages);
+            flood(&mut rig, 20 + 3 * round, |rig| {
+                let pages = [1, 2, split_pages, split_pages + 5][rig.random.random_range(0..4)];
+                rig.request_of(pages)
+            })?;
+            assert!(!rig.coming.is_empty());
+            // Nothing comes while the list is filled.
+            rig.reset()?;
+            rig.run(20)?;
+            assert!(rig.piece_cycles.is_empty());
+        }
+        // Every context is there again.
+        rig.contexts.is_held = true;
+        let contexts = rig.config.split_contexts;
+        flood(&mut rig, u64::from(contexts) * 2 + 200, |rig| rig.request_of(2))?;
+        assert_eq!(rig.piece_cycles.len() as u32, 2 * contexts);
+        rig.contexts.is_held = false;
+        rig.finish(4000)
+    })
+}

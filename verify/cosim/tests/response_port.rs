@@ -1,0 +1,511 @@
+//! The response port: three sources of beats, wire class and table of every status, turns, events and pulses.
+
+use std::collections::VecDeque;
+
+use keywalk_contract::hem::TABLE_CODE_MTR;
+use keywalk_contract::{Config, Status, Table};
+use keywalk_cosim::{Beat, Bench, Error, Handle, Output, Received, Stall, StreamDriver, StreamSink, dut};
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
+
+/// Cycles from a single beat to the response port.
+const SINGLE_LATENCY_CYCLES: u64 = 4;
+/// Cycles from a segment to the response port.
+const SEGMENT_LATENCY_CYCLES: u64 = 2;
+
+/// Waits for longer than any test takes, nearly from the start.
+const BLOCKED: Stall = Stall::percent(100).up_to(60_000);
+
+/// Where a beat comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    /// A request of one page that hit, or that failed a check.
+    Hit,
+    /// A request of one page that was walked.
+    Walk,
+    /// A request of several pages.
+    Segment,
+}
+
+const SOURCES: [Source; 3] = [Source::Hit, Source::Walk, Source::Segment];
+
+/// A beat that is to come out.
+struct Expected {
+    response: Beat,
+    event: Option<Beat>,
+    /// First cycle in which the block could see it.
+    cycle: u64,
+}
+
+struct Rig {
+    bench: Bench,
+    config: Config,
+    random: ChaCha8Rng,
+    hits: Handle<StreamDriver>,
+    walks: Handle<StreamDriver>,
+    segments: Handle<StreamDriver>,
+    responses: Handle<StreamSink>,
+    single_place_freed: Output,
+    sent: Output,
+    finished: Output,
+    failed: Output,
+    event_valid: Output,
+    /// Ports of the event's fields.
+    event_fields: Vec<(&'static str, Output)>,
+    /// Of each source, in order.
+    expected: [VecDeque<Expected>; 3],
+    /// Places for single responses that are left.
+    places: u64,
+    /// The source of the response whose last beat has not come.
+    open: Option<Source>,
+    /// Source of every response that came out.
+    served: Vec<Source>,
+    beats: u64,
+    next_tag: u128,
+    /// Pieces and results of other kinds, of 100 cycles without a beat.
+    other_percent: u32,
+}
+
+impl Rig {
+    fn new(seed: u64, segment_stall: Stall, response_stall: Stall) -> Result<Self, Error> {
+        let config = dut::RESPONSE_PORT.config().expect("the block is generated from a configuration");
+        let mut bench = Bench::new(&dut::RESPONSE_PORT, seed);
+        let event_fields = ["tag", "function", "status", "table", "hop", "is_context", "index", "va"]
+            .into_iter()
+            .map(|name| Ok((name, bench.model().output(&format!("event_{name}"))?)))
+            .collect::<Result<Vec<_>, Error>>()?;
+        let mut rig = Self {
+            random: bench.random(),
+            hits: bench.driver("looked_up", Stall::NEVER)?,
+            walks: bench.driver("result", Stall::NEVER)?,
+            segments: bench.driver("segment", segment_stall)?,
+            responses: bench.sink("response", response_stall)?,
+            single_place_freed: bench.model().output("single_place_freed")?,
+            sent: bench.model().output("sent")?,
+            finished: bench.model().output("finished")?,
+            failed: bench.model().output("failed")?,
+            event_valid: bench.model().output("event_valid")?,
+            event_fields,
+            expected: Default::default(),
+            places: 0,
+            open: None,
+            served: Vec::new(),
+            beats: 0,
+            next_tag: 0,
+            other_percent: 50,
+            bench,
+            config,
+        };
+        rig.reset()?;
+        Ok(rig)
+    }
+
+    fn reset(&mut self) -> Result<(), Error> {
+        self.expected = Default::default();
+        self.places = self.config.response_depth.into();
+        self.open = None;
+        self.bench.reset(2)
+    }
+
+    /// A tag that tells the source.
+    fn tag(&mut self, source: Source) -> u128 {
+        self.next_tag = (self.next_tag + 1) & 0x3fff;
+        self.next_tag << 2 | source as u128
+    }
+
+    /// What the port is to make of a beat. `beat` has the fields of a single beat or of a segment.
+    fn expect(&mut self, source: Source, beat: &Beat, place: (u128, bool, bool)) -> Result<(), Error> {
+        let status = Status::from_code(beat.get("status")? as u8).expect("the status is one of the contract's");
+        let is_remote = beat.get("is_remote")? == 1;
+        let (table, hop) = match status {
+            _ if !status.names_a_table() => (0, 0),
+            _ if status >= Status::MtrIndex => (TABLE_CODE_MTR, beat.get("hop")?),
+            _ => (Table::Mpt.code(), beat.get("hop")?),
+        };
+        let is_ok = status == Status::Ok;
+        let (segment, first, last) = place;
+        let response = Beat::with(
+            self.bench[self.responses].channel().shape(),
+            &[
+                ("tag", beat.get("tag")?),
+                ("function", beat.get("function")?),
+                ("status", status.code().into()),
+                ("wire_class", status.severity().wire_class(is_remote) as u128),
+                ("table", table.into()),
+                ("hop", hop),
+                ("segment", segment),
+                ("first", first.into()),
+                ("last", last.into()),
+                ("pa", if is_ok { beat.get("address")? } else { 0 }),
+                ("length", if is_ok { beat.get("length")? } else { 0 }),
+            ],
+        )?;
+        // A beat with the fields that an event takes from it.
+        let event = status.names_a_table().then(|| beat.clone());
+        self.expected[source as usize].push_back(Expected { response, event, cycle: self.bench.cycles() });
+        Ok(())
+    }
+
+    /// A single beat in the coming cycle. A place must be free.
+    fn push_single(&mut self, source: Source, status: Status, is_remote: bool) -> Result<(), Error> {
+        assert!(self.places > 0);
+        self.places -= 1;
+        let tag = self.tag(source);
+        let driver = if source == Source::Hit { self.hits } else { self.walks };
+        let shape = self.bench[driver].channel().shape().clone();
+        let values = [("tag", tag), ("status", status.code().into()), ("is_remote", is_remote.into()), ("is_split", 0)];
+        let mut beat = Beat::random_with(&shape, &values, &mut self.random)?;
+        if source == Source::Hit {
+            beat.set("is_miss", 0)?;
+        } else {
+            beat.set("is_context", 0)?;
+        }
+        if status != Status::Ok {
+            beat.set("address", 0)?;
+            // The walker returns the length of the piece in any case.
+            if source == Source::Hit {
+                beat.set("length", 0)?;
+            }
+        }
+        self.expect(source, &beat, (0, true, true))?;
+        self.bench[driver].push(beat);
+        Ok(())
+    }
+
+    /// A response of several segments: that many good ones, then one with a failure, if there is one.
+    fn push_segments(&mut self, good: u32, failure: Option<Status>, is_remote: bool) -> Result<(), Error> {
+        let tag = self.tag(Source::Segment);
+        let shape = self.bench[self.segments].channel().shape().clone();
+        let common = Beat::random_with(&shape, &[("tag", tag), ("is_remote", is_remote.into())], &mut self.random)?;
+        let count = good + u32::from(failure.is_some());
+        for number in 0..count {
+            let status = if number < good { Status::Ok } else { failure.unwrap_or(Status::Ok) };
+            let mut beat = Beat::random_with(&shape, &[("status", status.code().into())], &mut self.random)?;
+            for field in ["tag", "is_remote", "function", "mpt_index"] {
+                beat.set(field, common.get(field)?)?;
+            }
+            if status != Status::Ok {
+                beat.set("address", 0)?;
+                beat.set("length", 0)?;
+            }
+            let (first, last) = (number == 0, number + 1 == count);
+            beat.set("segment", number.into())?;
+            beat.set("first", first.into())?;
+            beat.set("last", last.into())?;
+            self.expect(Source::Segment, &beat, (number.into(), first, last))?;
+            self.bench[self.segments].push(beat);
+        }
+        Ok(())
+    }
+
+    /// Pieces and results that are no single responses, where the channels are free.
+    fn push_others(&mut self) -> Result<(), Error> {
+        for (driver, flags) in [(self.hits, ["is_split", "is_miss"]), (self.walks, ["is_split", "is_context"])] {
+            if self.bench[driver].pending() == 0 && self.random.random_range(0..100) < self.other_percent {
+                let shape = self.bench[driver].channel().shape().clone();
+                let mut beat = Beat::random_with(&shape, &[], &mut self.random)?;
+                let set: u32 = self.random.random_range(1..4);
+                for (position, flag) in flags.into_iter().enumerate() {
+                    beat.set(flag, (set >> position & 1).into())?;
+                }
+                self.bench[driver].push(beat);
+            }
+        }
+        Ok(())
+    }
+
+    fn is_set(&self, output: Output) -> bool {
+        self.bench.model().get(output) == 1
+    }
+
+    fn cycle(&mut self) -> Result<(), Error> {
+        self.push_others()?;
+        self.bench.cycle()?;
+        if self.is_set(self.single_place_freed) {
+            self.places += 1;
+            assert!(self.places <= self.config.response_depth.into(), "a place is given back twice");
+        }
+        let received = self.bench[self.responses].pop();
+        let cycle = self.bench.cycles();
+        assert_eq!(self.is_set(self.sent), received.is_some(), "sent in cycle {cycle}");
+        let (mut is_last, mut is_failed, mut event) = (false, false, None);
+        if let Some(received) = received {
+            is_last = received.get("last")? == 1;
+            is_failed = received.get("status")? != 0;
+            event = self.check(&received)?;
+        }
+        assert_eq!(self.is_set(self.finished), is_last, "finished in cycle {cycle}");
+        assert_eq!(self.is_set(self.failed), is_failed, "failed in cycle {cycle}");
+        assert_eq!(self.is_set(self.event_valid), event.is_some(), "event in cycle {cycle}");
+        if let Some((beat, response)) = event {
+            for (name, port) in &self.event_fields {
+                let wanted = match *name {
+                    "is_context" => 0,
+                    "index" => beat.get("mpt_index")?,
+                    "va" => beat.get("va")?,
+                    name => response.get(name)?,
+                };
+                assert_eq!(self.bench.model().get_wide(*port), wanted, "{name} of the event of {beat:?}");
+            }
+        }
+        Ok(())
+    }
+
+    /// Compares a beat, and gives what its event is made of, if there is one.
+    fn check(&mut self, received: &Received) -> Result<Option<(Beat, Beat)>, Error> {
+        self.beats += 1;
+        let source = SOURCES[received.get("tag")? as usize & 3];
+        assert!(self.open.is_none_or(|open| open == source), "{received:?} between the beats of another response");
+        let expected = self.expected[source as usize].pop_front().expect("no beat comes out twice");
+        assert_eq!(received.beat, expected.response);
+        let least = if source == Source::Segment { SEGMENT_LATENCY_CYCLES } else { SINGLE_LATENCY_CYCLES };
+        assert!(received.valid_cycle >= expected.cycle + least);
+        self.open = None;
+        if expected.response.get("last")? == 1 {
+            self.served.push(source);
+        } else {
+            self.open = Some(source);
+        }
+        Ok(expected.event.map(|beat| (beat, expected.response)))
+    }
+
+    fn pending(&self) -> usize {
+        self.expected.iter().map(VecDeque::len).sum()
+    }
+
+    fn run(&mut self, cycles: u64) -> Result<(), Error> {
+        (0..cycles).try_for_each(|_| self.cycle())
+    }
+
+    fn finish(&mut self, limit_cycles: u64) -> Result<(), Error> {
+        let end = self.bench.cycles() + limit_cycles;
+        while self.pending() > 0 {
+            assert!(self.bench.cycles() < end, "{} beats are missing after {limit_cycles} cycles", self.pending());
+            self.cycle()?;
+        }
+        self.run(10)?;
+        assert_eq!(self.places, u64::from(self.config.response_depth), "every place comes back once");
+        Ok(())
+    }
+
+    /// A random status that the source can have.
+    fn status(&mut self, source: Source) -> Status {
+        let all = statuses(source);
+        if self.random.random_range(0..3) == 0 { Status::Ok } else { all[self.random.random_range(0..all.len())] }
+    }
+}
+
+/// Statuses that a source can have.
+fn statuses(source: Source) -> Vec<Status> {
+    let is_of_walk = |status: &Status| *status == Status::Ok || *status >= Status::MtrIndex;
+    Status::ALL.iter().copied().filter(|status| source == Source::Hit || is_of_walk(status)).collect()
+}
+
+#[test]
+fn every_status_has_its_class_table_and_event_on_both_sides() -> Result<(), Error> {
+    let mut rig = Rig::new(1, Stall::NEVER, Stall::NEVER)?;
+    for is_remote in [false, true] {
+        for source in SOURCES {
+            for status in statuses(source) {
+                match source {
+                    Source::Segment => {
+                        let failure = (status != Status::Ok).then_some(status);
+                        rig.push_segments(2, failure, is_remote)?;
+                    }
+                    _ => rig.push_single(source, status, is_remote)?,
+                }
+                rig.finish(20)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn wire_classes_and_tables_are_those_of_the_contract() -> Result<(), Error> {
+    // Written out, where the other test asks the contract.
+    let cases = [
+        (Status::Ok, 0, 0, 0),
+        (Status::OperationUnknown, 1, 1, 0),
+        (Status::HoldTooLong, 1, 1, 0),
+        (Status::IndexOutOfRange, 3, 2, 1),
+        (Status::HemTimeout, 3, 2, 1),
+        (Status::EntryState, 3, 2, 0),
+        (Status::WindowParent, 3, 2, 0),
+        (Status::MtrIndex, 5, 4, 7),
+        (Status::MtrTimeout, 5, 4, 7),
+    ];
+    let mut rig = Rig::new(2, Stall::NEVER, Stall::NEVER)?;
+    for (status, local, remote, table) in cases {
+        for (is_remote, class) in [(false, local), (true, remote)] {
+            rig.push_single(Source::Hit, status, is_remote)?;
+            let expected = &rig.expected[Source::Hit as usize][0].response;
+            assert_eq!((expected.get("wire_class")?, expected.get("table")?), (class, table), "{}", status.name());
+            rig.finish(20)?;
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn random_responses_come_out_once_and_whole() -> Result<(), Error> {
+    let cases = [
+        (Stall::NEVER, Stall::NEVER, 60),
+        (Stall::NEVER, Stall::percent(50), 60),
+        (Stall::percent(40).up_to(6), Stall::percent(20).up_to(20), 60),
+        (Stall::percent(50).up_to(4), Stall::NEVER, 20),
+        (Stall::NEVER, Stall::percent(80).up_to(5), 100),
+    ];
+    for (case, (segment_stall, response_stall, percent)) in cases.into_iter().enumerate() {
+        let mut rig = Rig::new(10 + case as u64, segment_stall, response_stall)?;
+        for _ in 0..3000 {
+            for source in SOURCES {
+                if rig.random.random_range(0..100) >= percent {
+                    continue;
+                }
+                let status = rig.status(source);
+                let is_remote = rig.random.random_range(0..2) == 0;
+                match source {
+                    Source::Segment if rig.expected[2].len() > 20 => {}
+                    Source::Segment => {
+                        let failure = (status != Status::Ok).then_some(status);
+                        let good = rig.random.random_range(u32::from(failure.is_none())..6);
+                        rig.push_segments(good, failure, is_remote)?;
+                    }
+                    _ if rig.places == 0 => {}
+                    _ => rig.push_single(source, status, is_remote)?,
+                }
+            }
+            rig.cycle()?;
+        }
+        rig.finish(5_000)?;
+        let count = |source| rig.served.iter().filter(|served| **served == source).count();
+        assert!(SOURCES.into_iter().all(|source| count(source) > 20), "{} beats", rig.beats);
+    }
+    Ok(())
+}
+
+#[test]
+fn no_source_starves_the_others() -> Result<(), Error> {
+    for response_stall in [Stall::NEVER, Stall::percent(50).up_to(4)] {
+        let mut rig = Rig::new(20, Stall::NEVER, BLOCKED)?;
+        let responses = rig.responses;
+        for cycle in 0..2000u32 {
+            if cycle == 40 {
+                // Every source has beats from here on.
+                rig.bench[responses].set_stall(response_stall);
+                rig.served.clear();
+            }
+            for source in [Source::Hit, Source::Walk] {
+                let queued = rig.expected[source as usize].len() as u32;
+                if rig.places > 0 && queued < rig.config.response_depth / 2 {
+                    rig.push_single(source, Status::Ok, false)?;
+                }
+            }
+            if rig.expected[2].len() < 20 {
+                rig.push_segments(1 + cycle % 4, None, true)?;
+            }
+            rig.cycle()?;
+        }
+        // Whoever waits is served third at the latest. The first few were chosen while not every source had a beat.
+        for window in rig.served[3..].windows(3) {
+            assert!(SOURCES.iter().all(|source| window.contains(source)), "{window:?}");
+        }
+        assert!(rig.served.len() > 300, "{} responses", rig.served.len());
+        rig.finish(500)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn each_source_takes_its_time_and_one_beat_follows_per_cycle() -> Result<(), Error> {
+    const BEATS: u64 = 300;
+    for source in SOURCES {
+        let mut rig = Rig::new(21, Stall::NEVER, Stall::NEVER)?;
+        rig.other_percent = 0;
+        let latency_cycles = if source == Source::Segment { SEGMENT_LATENCY_CYCLES } else { SINGLE_LATENCY_CYCLES };
+        if source == Source::Segment {
+            // Responses of 1 to 24 segments without a gap: 300 beats.
+            for segments in 1..=24 {
+                rig.push_segments(segments, None, false)?;
+            }
+        }
+        let start = rig.bench.cycles();
+        let mut sent = 0;
+        while rig.beats < BEATS {
+            if source != Source::Segment && sent < BEATS {
+                rig.push_single(source, Status::Ok, true)?;
+                sent += 1;
+            }
+            rig.cycle()?;
+            assert!(rig.bench.cycles() - start <= BEATS + latency_cycles, "{source:?}: {} beats", rig.beats);
+        }
+        assert_eq!(rig.bench.cycles() - start, BEATS + latency_cycles, "{source:?}");
+        rig.finish(1)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn all_sources_together_fill_every_cycle() -> Result<(), Error> {
+    let mut rig = Rig::new(22, Stall::NEVER, Stall::NEVER)?;
+    let mut before = 0;
+    for cycle in 0..1000u32 {
+        if cycle == 40 {
+            before = rig.beats;
+        }
+        let source = SOURCES[cycle as usize % 2];
+        if rig.places > 0 {
+            rig.push_single(source, Status::Ok, false)?;
+        }
+        if rig.expected[2].len() < 20 {
+            rig.push_segments(1 + cycle % 5, Some(Status::MtrNotPresent), true)?;
+        }
+        rig.cycle()?;
+    }
+    assert_eq!(rig.beats - before, 960);
+    rig.finish(500)
+}
+
+#[test]
+fn every_place_can_be_taken_by_either_source() -> Result<(), Error> {
+    for source in [Source::Hit, Source::Walk] {
+        let mut rig = Rig::new(23, Stall::NEVER, BLOCKED)?;
+        let responses = rig.responses;
+        while rig.places > 0 {
+            rig.push_single(source, Status::Ok, false)?;
+            rig.cycle()?;
+            assert!(rig.bench.cycles() < 1000, "{} places are left", rig.places);
+        }
+        rig.run(50)?;
+        rig.bench[responses].set_stall(Stall::NEVER);
+        rig.finish(100)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn reset_drops_all_beats() -> Result<(), Error> {
+    let mut rig = Rig::new(24, Stall::percent(20), Stall::percent(60))?;
+    for cycles in 1..40 {
+        for _ in 0..cycles {
+            for source in [Source::Hit, Source::Walk] {
+                if rig.places > 0 {
+                    let status = rig.status(source);
+                    rig.push_single(source, status, true)?;
+                }
+            }
+            if rig.expected[2].len() < 10 {
+                rig.push_segments(3, None, false)?;
+            }
+            rig.cycle()?;
+        }
+        rig.reset()?;
+        // Whatever comes out now was not expected.
+        rig.run(10)?;
+        rig.push_single(Source::Walk, Status::Ok, false)?;
+        rig.push_segments(2, Some(Status::MtrIndex), false)?;
+        rig.finish(100)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,1008 @@
+//! The split buffer against a plain list of pieces: order, merging, errors, slots and contexts that come back, and walks
+//! that are answered at any time.
+
+use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
+
+use keywalk_contract::{Config, Status};
+use keywalk_cosim::{Beat, Bench, Dut, Error, Handle, Input, Output, Stall, StreamDriver, StreamSink, dut};
+use rand::{Rng, RngExt};
+use rand_chacha::ChaCha8Rng;
+
+/// Two contexts of four slots, four of eight, and as many as there are by default.
+const DESIGNS: [&Dut; 3] = [&dut::SPLIT_BUFFER_LEAST, &dut::SPLIT_BUFFER, &dut::SPLIT_BUFFER_DEFAULT];
+
+/// Cycles from the last piece to the first segment, where that is one piece and everything else was there before.
+const PIECE_LATENCY_CYCLES: u64 = 11;
+/// The same from the last walk.
+const WALK_LATENCY_CYCLES: u64 = 9;
+/// Cycles from the first piece of a long request to its first segment, where that is one piece.
+const LONG_LATENCY_CYCLES: u64 = 9;
+
+/// Waits for longer than any test takes, nearly from the start.
+const BLOCKED: Stall = Stall::percent(100).up_to(60_000);
+
+const PAGE_STATUSES: [Status; 5] =
+    [Status::MtrIndex, Status::MtrMisaligned, Status::MtrNotPresent, Status::MtrBusError, Status::MtrTimeout];
+
+/// Register bits that the block obeys.
+#[derive(Clone, Copy, Debug)]
+struct Controls {
+    is_held: bool,
+    merge_bytes_max: u32,
+}
+
+/// A piece of a request as the TLB and the walker know it.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    is_miss: bool,
+    address: u64,
+    length: u32,
+    status: Status,
+    hop: u8,
+    va: u64,
+}
+
+impl Piece {
+    fn hit(address: u64, length: u32) -> Self {
+        Self { is_miss: false, address, length, status: Status::Ok, hop: 0, va: 0 }
+    }
+
+    fn miss(address: u64, length: u32) -> Self {
+        Self { is_miss: true, ..Self::hit(address, length) }
+    }
+
+    fn failure(status: Status, hop: u8, va: u64) -> Self {
+        Self { is_miss: true, address: 0, length: 4096, status, hop, va }
+    }
+}
+
+/// When the walks of a request are answered.
+#[derive(Clone, Debug)]
+enum WalkTimes {
+    /// So many cycles after the piece.
+    AfterPiece(Range<u64>),
+    /// So many cycles after (or before) the last piece, one for each miss. The pieces come without gaps.
+    AroundLast(Vec<i64>),
+    /// When the test says so.
+    Held,
+}
+
+#[derive(Clone, Debug)]
+struct Request {
+    pieces: Vec<Piece>,
+    walk_times: WalkTimes,
+}
+
+/// A beat of a response; of a good one `hop` and `va` mean nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Segment {
+    status: Status,
+    hop: u8,
+    va: u64,
+    address: u64,
+    length: u32,
+}
+
+impl Request {
+    fn new(pieces: Vec<Piece>) -> Self {
+        Self { pieces, walk_times: WalkTimes::AfterPiece(1..30) }
+    }
+
+    /// The response, by the rules for merging and errors.
+    fn segments(&self, controls: Controls) -> Vec<Segment> {
+        let mut segments: Vec<Segment> = Vec::new();
+        for piece in &self.pieces {
+            let Piece { status, hop, va, address, length, .. } = *piece;
+            if status != Status::Ok {
+                if controls.is_held {
+                    segments.clear();
+                }
+                segments.push(Segment { status, hop, va, address: 0, length: 0 });
+                break;
+            }
+            if let Some(open) = segments.last_mut() {
+                let end = u128::from(open.address) + u128::from(open.length);
+                let total = u64::from(open.length) + u64::from(length);
+                if end == u128::from(address) && total <= u64::from(controls.merge_bytes_max) {
+                    open.length += length;
+                    continue;
+                }
+            }
+            segments.push(Segment { status, hop, va, address, length });
+        }
+        segments
+    }
+
+    /// A request of so many pages, with misses and failures of so many pages in 100.
+    fn random(pages: u32, miss_percent: u32, failure_percent: u32, random: &mut ChaCha8Rng) -> Self {
+        let mut next = random.next_u64();
+        let mut pieces = Vec::new();
+        for _ in 0..pages {
+            let mut length: u32 = match random.random_range(0..8) {
+                0 => random.random_range(1..=4096),
+                1 => 1 << random.random_range(12..20),
+                2 => 1,
+                _ => 4096,
+            };
+            let address = match random.random_range(0..8) {
+                0 => random.next_u64(),
+                1 => next.wrapping_add(1),
+                2 => next.wrapping_sub(1),
+                // The piece ends at 2^64, just before, or just behind.
+                3 => {
+                    length = length.max(2);
+                    u64::MAX - u64::from(length) + random.random_range(0..3)
+                }
+                _ => next,
+            };
+            next = address.wrapping_add(length.into());
+            let va = random.next_u64();
+            pieces.push(if random.random_range(0..100) < failure_percent {
+                let status = PAGE_STATUSES[random.random_range(0..PAGE_STATUSES.len())];
+                Piece { length, ..Piece::failure(status, random.random_range(0..4), va) }
+            } else if random.random_range(0..100) < miss_percent {
+                Piece { va, ..Piece::miss(address, length) }
+            } else {
+                Piece { va, ..Piece::hit(address, length) }
+            });
+        }
+        let walk_times = match random.random_range(0..4) {
+            0 => WalkTimes::AfterPiece(1..3),
+            1 => WalkTimes::AfterPiece(1..100),
+            _ => WalkTimes::AfterPiece(1..20),
+        };
+        Self { pieces, walk_times }
+    }
+}
+
+/// A request that has a split context.
+struct Open {
+    tag: u128,
+    context: u64,
+    /// Pieces sent.
+    sent: usize,
+    pieces: usize,
+    /// Walks that are not answered.
+    walks: usize,
+    is_long: bool,
+}
+
+/// A request on its way through the page split.
+struct Sending {
+    request: Request,
+    /// Fields that all pieces share.
+    header: Beat,
+    context: u64,
+    next: usize,
+    misses: usize,
+    first_cycle: u64,
+}
+
+/// The block between a page split, a TLB, a walker and a response port.
+struct Rig {
+    bench: Bench,
+    config: Config,
+    random: ChaCha8Rng,
+    controls: Controls,
+    looked_up: Handle<StreamDriver>,
+    results: Handle<StreamDriver>,
+    segments: Handle<StreamSink>,
+    early_context: Input,
+    early_slot: Input,
+    ready: Output,
+    old_toggle: Output,
+    context_freed: Output,
+    context_freed_number: Output,
+    slot_freed: Output,
+    long_finished: Output,
+    /// Chance in 100 of a gap before a piece.
+    gap_percent: u32,
+    /// Chance in 100, in a cycle without a piece or result, of one that is none of this block's.
+    other_percent: u32,
+    queue: VecDeque<(u128, Request)>,
+    sending: Option<Sending>,
+    /// A piece whose slot was announced in the cycle before, with its walk's result and when that is due.
+    staged: Option<(Beat, Option<(u64, Beat)>)>,
+    /// Free contexts; the one that became free last is taken first.
+    free: Vec<u64>,
+    open: Vec<Open>,
+    long_slots: u64,
+    long_slots_freed: usize,
+    /// Results of walks with the cycle from which they may be given.
+    walks: Vec<(u64, Beat)>,
+    is_holding_walks: bool,
+    next_tag: u128,
+    /// Header and remaining beats of every response.
+    expected: HashMap<u128, (Beat, VecDeque<Segment>, u32)>,
+    /// The response whose last beat has not come.
+    receiving: Option<u128>,
+    /// Tags in the order in which their responses ended.
+    finished: Vec<u128>,
+    beats: u64,
+    last_piece_cycle: u64,
+    last_result_cycle: u64,
+    /// Cycle in which the last beat became valid.
+    beat_cycle: u64,
+}
+
+impl Rig {
+    fn new(design: &'static Dut, seed: u64, controls: Controls, segment_stall: Stall) -> Result<Self, Error> {
+        let config = design.config().expect("the block is generated from a configuration");
+        let mut bench = Bench::new(design, seed);
+        let mut rig = Self {
+            random: bench.random(),
+            controls,
+            looked_up: bench.driver("looked_up", Stall::NEVER)?,
+            results: bench.driver("result", Stall::NEVER)?,
+            segments: bench.sink("segment", segment_stall)?,
+            early_context: bench.model().input("early_split_context")?,
+            early_slot: bench.model().input("early_split_slot")?,
+            ready: bench.model().output("ready")?,
+            old_toggle: bench.model().output("old_toggle")?,
+            context_freed: bench.model().output("context_freed")?,
+            context_freed_number: bench.model().output("context_freed_number")?,
+            slot_freed: bench.model().output("slot_freed")?,
+            long_finished: bench.model().output("long_finished")?,
+            gap_percent: 0,
+            other_percent: 30,
+            queue: VecDeque::new(),
+            sending: None,
+            staged: None,
+            free: Vec::new(),
+            open: Vec::new(),
+            long_slots: 0,
+            long_slots_freed: 0,
+            walks: Vec::new(),
+            is_holding_walks: false,
+            next_tag: 0,
+            expected: HashMap::new(),
+            receiving: None,
+            finished: Vec::new(),
+            beats: 0,
+            last_piece_cycle: 0,
+            last_result_cycle: 0,
+            beat_cycle: 0,
+            bench,
+            config,
+        };
+        rig.set_controls(controls)?;
+        rig.reset()?;
+        Ok(rig)
+    }
+
+    /// Only while nothing is under way.
+    fn set_controls(&mut self, controls: Controls) -> Result<(), Error> {
+        self.controls = controls;
+        for (name, value) in
+            [("hold_mode", controls.is_held.into()), ("merge_bytes_max", controls.merge_bytes_max.into())]
+        {
+            let input = self.bench.model().input(name)?;
+            self.bench.model_mut().set(input, value);
+        }
+        Ok(())
+    }
+
+    fn reset(&mut self) -> Result<(), Error> {
+        self.queue.clear();
+        self.sending = None;
+        self.staged = None;
+        self.free = (0..self.config.split_contexts.into()).collect();
+        self.open.clear();
+        self.long_slots = 0;
+        self.long_slots_freed = 0;
+        self.walks.clear();
+        self.expected.clear();
+        self.receiving = None;
+        self.bench.reset(2)?;
+        let ready = self.ready;
+        let limit_cycles = u64::from(self.config.split_contexts * self.config.split_pages) + 5;
+        self.bench.run_until("ready", limit_cycles, |bench| bench.model().get(ready) == 1)
+    }
+
+    fn push(&mut self, request: Request) -> Result<u128, Error> {
+        let tag = self.next_tag;
+        self.next_tag = (tag + 1) & 0xffff;
+        self.queue.push_back((tag, request));
+        Ok(tag)
+    }
+
+    /// Begins to send the next request, if it may have a context.
+    fn begin(&mut self) -> Result<(), Error> {
+        let Some((_, request)) = self.queue.front() else { return Ok(()) };
+        let is_long = request.pieces.len() > self.config.split_pages as usize;
+        let is_long_open = self.open.iter().any(|open| open.is_long);
+        if is_long && is_long_open || self.free.is_empty() {
+            return Ok(());
+        }
+        let (tag, request) = self.queue.pop_front().expect("there is a request");
+        // Mostly the context that became free last, before old walks are forgotten.
+        let position = match self.random.random_range(0..4) {
+            0 => self.random.random_range(0..self.free.len()),
+            _ => self.free.len() - 1,
+        };
+        let context = self.free.remove(position);
+        let shape = self.bench[self.looked_up].channel().shape().clone();
+        let header = Beat::random_with(&shape, &[("tag", tag)], &mut self.random)?;
+        let pieces = request.pieces.len();
+        self.open.push(Open { tag, context, sent: 0, pieces, walks: 0, is_long });
+        self.long_slots_freed = if is_long { 0 } else { self.long_slots_freed };
+        self.expected.insert(tag, (header.clone(), request.segments(self.controls).into(), 0));
+        let first_cycle = self.bench.cycles() + 1;
+        self.sending = Some(Sending { request, header, context, next: 0, misses: 0, first_cycle });
+        Ok(())
+    }
+
+    /// Announces the slot of the piece that comes in the next cycle, if one may.
+    fn stage(&mut self) -> Result<(), Error> {
+        let (context_port, slot_port) = (self.early_context, self.early_slot);
+        let garbage = self.random.next_u32();
+        let slots = u64::from(self.config.split_pages);
+        let garbage_context = u64::from(garbage >> 16) % u64::from(self.config.split_contexts);
+        self.bench.model_mut().set(context_port, garbage_context);
+        self.bench.model_mut().set(slot_port, u64::from(garbage) % slots);
+        if self.sending.is_none() && self.random.random_range(0..100) >= self.gap_percent {
+            self.begin()?;
+        }
+        let cycle = self.bench.cycles() + 1;
+        let Some(sending) = &mut self.sending else { return Ok(()) };
+        let pieces = sending.request.pieces.len();
+        let is_long = pieces > slots as usize;
+        let is_gap = sending.next > 0 && self.random.random_range(0..100) < self.gap_percent;
+        if is_gap || is_long && self.long_slots == slots {
+            return Ok(());
+        }
+        let number = sending.next;
+        let piece = sending.request.pieces[number];
+        let slot = number as u64 % slots;
+        let (is_first, is_last) = (number == 0, number + 1 == pieces);
+        let mut beat = Beat::random_with(sending.header.shape(), &[("is_split", 1), ("status", 0)], &mut self.random)?;
+        for field in ["tag", "function", "is_remote", "mpt_index"] {
+            beat.set(field, sending.header.get(field)?)?;
+        }
+        for (field, value) in [
+            ("is_miss", u128::from(piece.is_miss)),
+            ("length", piece.length.into()),
+            ("split_context", sending.context.into()),
+            ("split_slot", slot.into()),
+            ("is_first", is_first.into()),
+            ("is_last", is_last.into()),
+            ("is_long", is_long.into()),
+        ] {
+            beat.set(field, value)?;
+        }
+        if !piece.is_miss {
+            beat.set("address", piece.address.into())?;
+        }
+        let walk = if piece.is_miss {
+            let last_cycle = sending.first_cycle + pieces as u64 - 1;
+            let due = match &sending.request.walk_times {
+                WalkTimes::AfterPiece(cycles) => cycle + self.random.random_range(cycles.clone()),
+                WalkTimes::AroundLast(offsets) => last_cycle.saturating_add_signed(offsets[sending.misses]),
+                WalkTimes::Held => u64::MAX,
+            };
+            sending.misses += 1;
+            let shape = self.bench[self.results].channel().shape().clone();
+            let values = [
+                ("is_context", 0),
+                ("is_split", 1),
+                ("split_context", sending.context.into()),
+                ("split_slot", slot.into()),
+                ("status", piece.status.code().into()),
+                ("hop", piece.hop.into()),
+                ("address", piece.address.into()),
+                ("va", piece.va.into()),
+            ];
+            Some((due.max(cycle + 1), Beat::random_with(&shape, &values, &mut self.random)?))
+        } else {
+            None
+        };
+        self.long_slots += u64::from(is_long);
+        sending.next += 1;
+        if is_last {
+            self.sending = None;
+        }
+        let model = self.bench.model_mut();
+        model.set(context_port, beat.get("split_context")? as u64);
+        model.set(slot_port, slot);
+        self.staged = Some((beat, walk));
+        Ok(())
+    }
+
+    /// Perhaps a single piece.
+    fn push_other_piece(&mut self) -> Result<(), Error> {
+        if self.random.random_range(0..100) < self.other_percent {
+            let looked_up = self.looked_up;
+            let shape = self.bench[looked_up].channel().shape().clone();
+            let beat = Beat::random_with(&shape, &[("is_split", 0)], &mut self.random)?;
+            self.bench[looked_up].push(beat);
+        }
+        Ok(())
+    }
+
+    /// Perhaps the result of a walk of a single piece or of the context port.
+    fn push_other_result(&mut self) -> Result<(), Error> {
+        if self.random.random_range(0..100) < self.other_percent {
+            let results = self.results;
+            let shape = self.bench[results].channel().shape().clone();
+            let is_split = self.random.random_range(0..2);
+            let mut beat = Beat::random_with(&shape, &[("is_split", is_split)], &mut self.random)?;
+            if is_split == 1 {
+                beat.set("is_context", 1)?;
+            }
+            self.bench[results].push(beat);
+        }
+        Ok(())
+    }
+
+    fn open_of(&mut self, context: u64) -> &mut Open {
+        let found = self.open.iter_mut().find(|open| open.context == context);
+        found.expect("the context is in use")
+    }
+
+    fn cycle(&mut self) -> Result<(), Error> {
+        let cycle = self.bench.cycles();
+        let (looked_up, results) = (self.looked_up, self.results);
+        if let Some((piece, walk)) = self.staged.take() {
+            let old_toggle = self.bench.model().get(self.old_toggle);
+            let open = self.open_of(piece.get("split_context")? as u64);
+            open.sent += 1;
+            open.walks += usize::from(walk.is_some());
+            if let Some((due, mut result)) = walk {
+                result.set("split_toggle", u128::from(1 - old_toggle))?;
+                self.walks.push((due, result));
+            }
+            self.bench[looked_up].push(piece);
+            self.last_piece_cycle = cycle;
+        } else {
+            self.push_other_piece()?;
+        }
+        self.stage()?;
+        let due: Vec<_> = (0..self.walks.len()).filter(|&walk| self.walks[walk].0 <= cycle).collect();
+        if due.is_empty() || self.is_holding_walks {
+            self.push_other_result()?;
+        } else {
+            let (_, result) = self.walks.swap_remove(due[self.random.random_range(0..due.len())]);
+            self.open_of(result.get("split_context")? as u64).walks -= 1;
+            self.bench[results].push(result);
+            self.last_result_cycle = cycle;
+        }
+        self.bench.cycle()?;
+        self.check_pulses();
+        while let Some(received) = self.bench[self.segments].pop() {
+            self.beats += 1;
+            self.beat_cycle = received.valid_cycle;
+            self.check_segment(&received.beat)?;
+        }
+        Ok(())
+    }
+
+    fn check_pulses(&mut self) {
+        let is_set = |rig: &Self, output| rig.bench.model().get(output) == 1;
+        if is_set(self, self.slot_freed) {
+            self.long_slots = self.long_slots.checked_sub(1).expect("a slot comes back once");
+            self.long_slots_freed += 1;
+        }
+        let is_long_finished = is_set(self, self.long_finished);
+        if !is_set(self, self.context_freed) {
+            assert!(!is_long_finished, "a long request finishes when its context comes back");
+            return;
+        }
+        let context = self.bench.model().get(self.context_freed_number);
+        let position = self.open.iter().position(|open| open.context == context).expect("a context comes back once");
+        let open = self.open.remove(position);
+        assert_eq!((open.sent, open.walks), (open.pieces, 0), "request {} is not over", open.tag);
+        assert_eq!(is_long_finished, open.is_long);
+        if open.is_long {
+            assert_eq!((self.long_slots_freed, self.long_slots), (open.pieces, 0), "slots of a long request");
+        }
+        self.free.push(context);
+    }
+
+    fn check_segment(&mut self, beat: &Beat) -> Result<(), Error> {
+        let tag = beat.get("tag")?;
+        assert!(self.receiving.is_none_or(|open| open == tag), "{beat:?} within response {:?}", self.receiving);
+        let (header, segments, number) = self.expected.get_mut(&tag).expect("a response comes once");
+        let wanted = segments.pop_front().expect("no beat comes after the last");
+        let is_last = segments.is_empty();
+        for field in ["function", "is_remote", "mpt_index"] {
+            assert_eq!(beat.get(field)?, header.get(field)?, "{field} of {beat:?}");
+        }
+        let is_ok = wanted.status == Status::Ok;
+        for (field, value) in [
+            ("status", u128::from(wanted.status.code())),
+            ("hop", wanted.hop.into()),
+            ("va", wanted.va.into()),
+            ("address", wanted.address.into()),
+            ("length", wanted.length.into()),
+            ("segment", (*number).into()),
+            ("first", (*number == 0).into()),
+            ("last", is_last.into()),
+        ] {
+            let is_meaningless = is_ok && (field == "hop" || field == "va");
+            assert!(is_meaningless || beat.get(field)? == value, "{field} of {beat:?}, expected {wanted:?}");
+        }
+        *number += 1;
+        self.receiving = (!is_last).then_some(tag);
+        if is_last {
+            self.expected.remove(&tag);
+            self.finished.push(tag);
+        }
+        Ok(())
+    }
+
+    fn run(&mut self, cycles: u64) -> Result<(), Error> {
+        (0..cycles).try_for_each(|_| self.cycle())
+    }
+
+    fn is_busy(&self) -> bool {
+        !(self.queue.is_empty() && self.sending.is_none() && self.staged.is_none() && self.open.is_empty())
+            || !self.expected.is_empty()
+    }
+
+    /// Runs until every response is there, then checks that every context came back and nothing more happens.
+    fn finish(&mut self, limit_cycles: u64) -> Result<(), Error> {
+        let end = self.bench.cycles() + limit_cycles;
+        while self.is_busy() {
+            assert!(
+                self.bench.cycles() < end,
+                "after {limit_cycles} cycles {} requests are not sent and {} responses are missing",
+                self.queue.len(),
+                self.expected.len()
+            );
+            self.cycle()?;
+        }
+        self.run(5)?;
+        assert_eq!(self.free.len(), self.config.split_contexts as usize, "every context comes back");
+        assert_eq!(self.long_slots, 0, "every slot comes back");
+        Ok(())
+    }
+
+    /// One request, whose response is also checked against the test's own expectation: status code, address, length.
+    fn check_alone(&mut self, pieces: Vec<Piece>, wanted: &[(Status, u64, u32)]) -> Result<(), Error> {
+        let request = Request::new(pieces);
+        let segments: Vec<_> = request
+            .segments(self.controls)
+            .iter()
+            .map(|segment| (segment.status, segment.address, segment.length))
+            .collect();
+        assert_eq!(segments, wanted, "{request:?}");
+        self.push(request)?;
+        self.finish(300)
+    }
+}
+
+const UNMERGED: Controls = Controls { is_held: false, merge_bytes_max: 0 };
+const MERGED: Controls = Controls { is_held: false, merge_bytes_max: u32::MAX };
+const OK: Status = Status::Ok;
+
+#[test]
+fn contiguous_pieces_are_merged_up_to_the_limit() -> Result<(), Error> {
+    for design in DESIGNS {
+        let mut rig = Rig::new(design, 1, UNMERGED, Stall::NEVER)?;
+        let page = 0x1_2345_6000;
+        let pieces = vec![
+            Piece::hit(page + 0x800, 0x800),
+            Piece::miss(page + 0x1000, 0x1000),
+            Piece::hit(page + 0x2000, 0x1000),
+            Piece::miss(page + 0x3000, 0x10),
+        ];
+        let all = |lengths: &[u32]| {
+            let mut address = page + 0x800;
+            let mut segments = Vec::new();
+            for length in lengths {
+                segments.push((OK, address, *length));
+                address += u64::from(*length);
+            }
+            segments
+        };
+        for (merge_bytes_max, lengths) in [
+            (0, &[0x800, 0x1000, 0x1000, 0x10_u32] as &[u32]),
+            (0x100f, &[0x800, 0x1000, 0x1000, 0x10]),
+            (0x1010, &[0x800, 0x1000, 0x1010]),
+            (0x17ff, &[0x800, 0x1000, 0x1010]),
+            (0x1800, &[0x1800, 0x1010]),
+            (0x27ff, &[0x1800, 0x1010]),
+            (0x2800, &[0x2800, 0x10]),
+            (0x280f, &[0x2800, 0x10]),
+            (0x2810, &[0x2810]),
+            (u32::MAX, &[0x2810]),
+        ] {
+            rig.set_controls(Controls { merge_bytes_max, ..MERGED })?;
+            rig.check_alone(pieces.clone(), &all(lengths))?;
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn pieces_with_a_gap_or_around_2_to_the_64_stay_apart() -> Result<(), Error> {
+    for design in DESIGNS {
+        let mut rig = Rig::new(design, 2, MERGED, Stall::NEVER)?;
+        let apart = |first: (u64, u32), second: (u64, u32)| {
+            let pieces = vec![Piece::hit(first.0, first.1), Piece::miss(second.0, second.1)];
+            (pieces, [(OK, first.0, first.1), (OK, second.0, second.1)])
+        };
+        for (pieces, wanted) in [
+            apart((0x1000, 0x1000), (0x2001, 0xfff)),
+            apart((0x1000, 0x1000), (0x1fff, 0x1000)),
+            apart((0x1000, 0x1000), (0x1000, 0x1000)),
+            apart((0x1000, 0x1000), (0x1_0000_2000, 0x1000)),
+            apart((0x1000, 0x1000), (0x8000_0000_0000_2000, 0x1000)),
+            // The first one ends at 2^64, or runs past it.
+            apart((0xffff_ffff_ffff_f000, 0x1000), (0, 0x1000)),
+            apart((0xffff_ffff_ffff_f800, 0x1000), (0x800, 0x1000)),
+        ] {
+            rig.check_alone(pieces, &wanted)?;
+        }
+        // The second one ends there.
+        let top = 0xffff_ffff_ffff_e000;
+        rig.check_alone(vec![Piece::miss(top, 0x1000), Piece::hit(top + 0x1000, 0x1000)], &[(OK, top, 0x2000)])?;
+        // Long enough that the sum does not fit into 32 bits.
+        let half = 0x8000_0000;
+        let pieces = vec![Piece::hit(0, half), Piece::hit(half.into(), half), Piece::hit(2 * u64::from(half), 1)];
+        rig.check_alone(pieces, &[(OK, 0, half), (OK, half.into(), half + 1)])?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_failure_ends_the_response() -> Result<(), Error> {
+    for design in DESIGNS {
+        let mut rig = Rig::new(design, 3, MERGED, Stall::NEVER)?;
+        let failure = |position: u64| Piece::failure(Status::MtrNotPresent, 2, position);
+        let error = (Status::MtrNotPresent, 0, 0);
+        for make in [Piece::hit as fn(u64, u32) -> Piece, Piece::miss] {
+            let pages: Vec<_> = (0..4).map(|number| make(0x7000 + (number << 12), 0x1000)).collect();
+            for position in 0..4 {
+                let mut pieces = pages.clone();
+                pieces[position] = failure(position as u64);
+                let good = (OK, 0x7000, 0x1000 * position as u32);
+                let wanted = if position == 0 { vec![error] } else { vec![good, error] };
+                rig.set_controls(MERGED)?;
+                rig.check_alone(pieces.clone(), &wanted)?;
+                // Of several failures the first in address order counts.
+                for later in position + 1..4 {
+                    pieces[later] = Piece::failure(Status::MtrBusError, 1, 99);
+                    rig.check_alone(pieces.clone(), &wanted)?;
+                }
+                rig.set_controls(Controls { is_held: true, ..MERGED })?;
+                rig.check_alone(pieces, &[error])?;
+            }
+            // Without a failure hold mode changes nothing.
+            rig.check_alone(pages, &[(OK, 0x7000, 0x4000)])?;
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn walks_and_the_last_piece_meet_in_any_cycle() -> Result<(), Error> {
+    let page = |number: u64| 0x10_0000 * (number + 1);
+    for design in DESIGNS {
+        // Each request alone, then all of them one after the other.
+        for is_alone in [true, false] {
+            let mut rig = Rig::new(design, 4, UNMERGED, Stall::NEVER)?;
+            // Positions of the two misses among four pieces; the third position is that of the last piece.
+            for misses in [[0, 1], [1, 2], [0, 3], [2, 3]] {
+                for first in -3..10 {
+                    for second in -3..10 {
+                        let pieces = (0..4)
+                            .map(|number| {
+                                let piece = if misses.contains(&number) { Piece::miss } else { Piece::hit };
+                                piece(page(number), 0x1000)
+                            })
+                            .collect();
+                        let walk_times = WalkTimes::AroundLast(vec![first, second]);
+                        rig.push(Request { pieces, walk_times })?;
+                        if is_alone {
+                            rig.finish(100)?;
+                        }
+                    }
+                }
+            }
+            rig.finish(40_000)?;
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn walks_of_one_request_may_come_in_every_cycle() -> Result<(), Error> {
+    for design in DESIGNS {
+        let mut rig = Rig::new(design, 5, MERGED, Stall::NEVER)?;
+        let pages = u64::from(rig.config.split_pages);
+        for _ in 0..50 {
+            for delay_cycles in [1, 2, 5, 12] {
+                let pieces = (0..pages).map(|number| Piece::miss(number << 12, 0x1000)).collect();
+                rig.push(Request { pieces, walk_times: WalkTimes::AfterPiece(delay_cycles..delay_cycles + 1) })?;
+            }
+        }
+        rig.finish(20_000)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_request_that_waits_for_walks_holds_up_no_other() -> Result<(), Error> {
+    for design in DESIGNS {
+        let mut rig = Rig::new(design, 6, UNMERGED, Stall::NEVER)?;
+        let waiting = Request {
+            pieces: vec![Piece::hit(0x1000, 0x1000), Piece::miss(0x5000, 0x1000)],
+            walk_times: WalkTimes::Held,
+        };
+        let waiting = rig.push(waiting)?;
+        for number in 0..20 {
+            let mut random = rig.bench.random();
+            rig.push(Request::random(2 + number % 3, 50, 0, &mut random))?;
+        }
+        let end = rig.bench.cycles() + 3000;
+        while rig.finished.len() < 20 {
+            rig.cycle()?;
+            assert!(rig.bench.cycles() < end, "{} of 20 responses", rig.finished.len());
+        }
+        assert!(!rig.finished.contains(&waiting));
+        for (due, _) in &mut rig.walks {
+            *due = 0;
+        }
+        rig.finish(100)?;
+        assert_eq!(rig.finished.last(), Some(&waiting));
+    }
+    Ok(())
+}
+
+#[test]
+fn a_long_request_streams_through_its_slots() -> Result<(), Error> {
+    for design in DESIGNS {
+        let mut rig = Rig::new(design, 7, UNMERGED, Stall::NEVER)?;
+        let slots = u64::from(rig.config.split_pages);
+        let mut random = rig.bench.random();
+        for pages in [slots + 1, slots + 2, 2 * slots, 2 * slots + 1, 7 * slots - 1] {
+            for miss_percent in [0, 30, 100] {
+                let request = Request::random(pages as u32, miss_percent, 0, &mut random);
+                rig.push(request)?;
+                let before = rig.beats;
+                let end = rig.bench.cycles() + 200;
+                // The response begins before the last piece is sent, where it cannot be held.
+                while rig.beats == before {
+                    rig.cycle()?;
+                    assert!(rig.bench.cycles() < end, "the response does not begin");
+                }
+                assert!(rig.sending.is_some() || pages < 4 * slots, "{pages} pages are held");
+                rig.finish(pages * 110 + 100)?;
+            }
+        }
+        // Every page in its own slot, each walk as late as it may be: the ring is full all the time.
+        let pieces = (0..5 * slots).map(|number| Piece::miss(number << 13, 0x1000)).collect();
+        rig.push(Request { pieces, walk_times: WalkTimes::AfterPiece(40..41) })?;
+        rig.finish(2_000)?;
+        // A failure in any third of it: the pieces behind it are drained all the same.
+        for position in [0, 1, slots, 2 * slots + 1, 3 * slots - 1] {
+            for controls in [UNMERGED, MERGED] {
+                rig.set_controls(controls)?;
+                let mut pieces: Vec<_> = (0..3 * slots).map(|number| Piece::miss(number << 12, 0x1000)).collect();
+                pieces[position as usize] = Piece::failure(Status::MtrBusError, 1, position);
+                rig.push(Request::new(pieces))?;
+                rig.finish(3_000)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_long_request_waits_for_its_own_walks_at_any_piece() -> Result<(), Error> {
+    for design in &DESIGNS[..2] {
+        let mut rig = Rig::new(design, 8, UNMERGED, Stall::NEVER)?;
+        let slots = u64::from(rig.config.split_pages);
+        for position in 0..2 * slots + 2 {
+            for delay_cycles in [1, 3, 4, 5, 6, 7, 8, 9, 30] {
+                let mut pieces: Vec<_> = (0..2 * slots + 2).map(|number| Piece::hit(number << 13, 0x1000)).collect();
+                pieces[position as usize].is_miss = true;
+                rig.push(Request { pieces, walk_times: WalkTimes::AfterPiece(delay_cycles..delay_cycles + 1) })?;
+            }
+        }
+        rig.finish(40_000)?;
+    }
+    Ok(())
+}
+
+/// How a random run goes.
+#[derive(Clone, Copy)]
+struct Case {
+    controls: Controls,
+    segment_stall: Stall,
+    gap_percent: u32,
+    miss_percent: u32,
+    failure_percent: u32,
+    /// Requests of 100 that are long.
+    long_percent: u32,
+}
+
+fn random_requests(design: &'static Dut, seed: u64, case: Case) -> Result<(), Error> {
+    const REQUESTS: usize = 400;
+    let mut rig = Rig::new(design, seed, case.controls, case.segment_stall)?;
+    rig.gap_percent = case.gap_percent;
+    let slots = rig.config.split_pages;
+    let mut random = rig.bench.random();
+    let mut pages_total = 0;
+    for _ in 0..REQUESTS {
+        let pages = if random.random_range(0..100) < case.long_percent {
+            random.random_range(slots + 1..=4 * slots)
+        } else if random.random_range(0..4) == 0 {
+            slots
+        } else {
+            random.random_range(2..=slots)
+        };
+        pages_total += u64::from(pages);
+        rig.push(Request::random(pages, case.miss_percent, case.failure_percent, &mut random))?;
+    }
+    rig.finish(pages_total * 30 + 10_000)?;
+    assert_eq!(rig.finished.len(), REQUESTS);
+    Ok(())
+}
+
+#[test]
+fn random_requests_are_answered_once_in_one_piece() -> Result<(), Error> {
+    let usual = Case {
+        controls: MERGED,
+        segment_stall: Stall::NEVER,
+        gap_percent: 0,
+        miss_percent: 30,
+        failure_percent: 0,
+        long_percent: 0,
+    };
+    let stalls = Stall::percent(30).up_to(10);
+    let cases = [
+        usual,
+        Case { miss_percent: 0, ..usual },
+        Case { miss_percent: 100, controls: UNMERGED, ..usual },
+        Case { gap_percent: 40, failure_percent: 5, ..usual },
+        Case { long_percent: 20, failure_percent: 1, controls: UNMERGED, ..usual },
+        Case { long_percent: 30, miss_percent: 5, segment_stall: stalls, ..usual },
+        Case { long_percent: 10, gap_percent: 20, failure_percent: 3, segment_stall: stalls, ..usual },
+        Case { segment_stall: Stall::percent(10).up_to(100), controls: UNMERGED, ..usual },
+        Case { controls: Controls { merge_bytes_max: 0x2800, ..MERGED }, failure_percent: 10, ..usual },
+        Case { controls: Controls { is_held: true, ..MERGED }, failure_percent: 8, segment_stall: stalls, ..usual },
+        Case { controls: Controls { is_held: true, merge_bytes_max: 0 }, failure_percent: 30, ..usual },
+    ];
+    for design in DESIGNS {
+        for (number, case) in cases.into_iter().enumerate() {
+            random_requests(design, 20 + number as u64, case)?;
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_blocked_response_port_loses_nothing() -> Result<(), Error> {
+    for design in DESIGNS {
+        let mut rig = Rig::new(design, 40, UNMERGED, Stall::NEVER)?;
+        let (segments, slots) = (rig.segments, rig.config.split_pages);
+        let mut random = rig.bench.random();
+        for round in 0..10 {
+            rig.bench[segments].set_stall(BLOCKED);
+            for number in 0..2 * rig.config.split_contexts {
+                let pages = if number == 3 { 3 * slots } else { random.random_range(2..=slots) };
+                rig.push(Request::random(pages, 30, 2, &mut random))?;
+            }
+            rig.run(100 + 37 * round)?;
+            rig.bench[segments].set_stall(Stall::NEVER);
+            rig.finish(20_000)?;
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn the_response_begins_as_soon_as_it_can() -> Result<(), Error> {
+    for design in DESIGNS {
+        let mut rig = Rig::new(design, 41, UNMERGED, Stall::NEVER)?;
+        let first_beat = |rig: &mut Rig| -> Result<u64, Error> {
+            let (before, end) = (rig.beats, rig.bench.cycles() + 200);
+            while rig.beats == before {
+                rig.cycle()?;
+                assert!(rig.bench.cycles() < end, "no response");
+            }
+            Ok(rig.beat_cycle)
+        };
+        rig.push(Request::new(vec![Piece::hit(0x1000, 1), Piece::hit(0x9000, 1)]))?;
+        let cycle = first_beat(&mut rig)?;
+        assert_eq!(cycle - rig.last_piece_cycle, PIECE_LATENCY_CYCLES, "{}", design.name);
+        rig.finish(20)?;
+
+        let pieces = vec![Piece::miss(0x1000, 1), Piece::hit(0x9000, 1)];
+        rig.push(Request { pieces, walk_times: WalkTimes::AroundLast(vec![30]) })?;
+        let cycle = first_beat(&mut rig)?;
+        assert_eq!(cycle - rig.last_result_cycle, WALK_LATENCY_CYCLES, "{}", design.name);
+        rig.finish(20)?;
+
+        let slots = u64::from(rig.config.split_pages);
+        rig.push(Request::new((0..=slots).map(|number| Piece::hit(number << 13, 1)).collect()))?;
+        // It is sent from the cycle after the next one on.
+        let start = rig.bench.cycles() + 1;
+        let cycle = first_beat(&mut rig)?;
+        assert_eq!(cycle - start, LONG_LATENCY_CYCLES, "{}", design.name);
+        rig.finish(200)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn one_piece_per_cycle_is_drained_without_a_gap() -> Result<(), Error> {
+    // Requests so long that the contexts last.
+    for (design, pages) in [(&dut::SPLIT_BUFFER, 8..9), (&dut::SPLIT_BUFFER_DEFAULT, 2..33)] {
+        let mut rig = Rig::new(design, 42, UNMERGED, Stall::NEVER)?;
+        let mut pieces = 0;
+        for number in 0..1000 {
+            let pages = pages.start + number % (pages.end - pages.start);
+            pieces += pages;
+            rig.push(Request::new((0..pages).map(|page| Piece::hit(page << 13, 0x1000)).collect()))?;
+        }
+        let start = rig.bench.cycles();
+        rig.finish(pieces + 100)?;
+        let cycles = rig.beat_cycle - start;
+        println!("{}: {pieces} pieces in {cycles} cycles", design.name);
+        // The last request is drained after its last piece.
+        let limit_cycles = pieces + pages.end + PIECE_LATENCY_CYCLES;
+        assert!(cycles < limit_cycles, "{}: {pieces} pieces in {cycles} cycles", design.name);
+    }
+    Ok(())
+}
+
+#[test]
+fn walks_and_ends_of_requests_take_a_cycle_each() -> Result<(), Error> {
+    // Requests of 16 pages that are all walked: 17 cycles each.
+    const REQUESTS: u64 = 600;
+    let mut rig = Rig::new(&dut::SPLIT_BUFFER_DEFAULT, 43, UNMERGED, Stall::NEVER)?;
+    for _ in 0..REQUESTS {
+        let pieces = (0..16).map(|page| Piece::miss(page << 13, 0x1000)).collect();
+        rig.push(Request { pieces, walk_times: WalkTimes::AfterPiece(30..60) })?;
+    }
+    let start = rig.bench.cycles();
+    rig.finish(REQUESTS * 17 + 2000)?;
+    let cycles = rig.beat_cycle - start;
+    println!("{} walked pieces in {cycles} cycles", REQUESTS * 16);
+    // Walks go first: the first request ends when no context is left to begin others with.
+    let filling_cycles = u64::from(rig.config.split_contexts) * 16;
+    assert!(cycles < REQUESTS * 17 + filling_cycles + 100, "{cycles} cycles");
+    Ok(())
+}
+
+#[test]
+fn a_long_request_is_drained_at_one_piece_per_cycle() -> Result<(), Error> {
+    for design in [&dut::SPLIT_BUFFER, &dut::SPLIT_BUFFER_DEFAULT] {
+        let mut rig = Rig::new(design, 44, UNMERGED, Stall::NEVER)?;
+        let pieces: u64 = 2000;
+        rig.push(Request::new((0..pieces).map(|page| Piece::hit(page << 13, 0x1000)).collect()))?;
+        let start = rig.bench.cycles();
+        rig.finish(pieces + 100)?;
+        let cycles = rig.beat_cycle - start;
+        assert!(cycles < pieces + 30, "{}: {pieces} pieces in {cycles} cycles", design.name);
+    }
+    Ok(())
+}
+
+#[test]
+fn reset_drops_everything() -> Result<(), Error> {
+    for design in DESIGNS {
+        let mut rig = Rig::new(design, 45, MERGED, Stall::percent(30))?;
+        let slots = rig.config.split_pages;
+        let mut random = rig.bench.random();
+        for round in 0..20 {
+            for number in 0..20 {
+                let pages = if number % 7 == 3 { 2 * slots } else { random.random_range(2..=slots) };
+                rig.push(Request::random(pages, 40, 3, &mut random))?;
+            }
+            rig.run(random.random_range(10..150))?;
+            rig.reset()?;
+            // Whatever comes out now was not expected.
+            rig.run(20)?;
+            for _ in 0..5 {
+                rig.push(Request::random(2 + round % (slots - 1), 40, 3, &mut random))?;
+            }
+            rig.finish(2_000)?;
+        }
+    }
+    Ok(())
+}

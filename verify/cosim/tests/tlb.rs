@@ -1,0 +1,743 @@
+//! The TLB against a TLB in plain data that sees fills and uses as late as the block says.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use keywalk_contract::{Config, Status, key::INDEX_BITS};
+use keywalk_cosim::{Beat, Bench, Dut, Error, Handle, Input, Output, Stall, StreamDriver, StreamSink, bits, dut};
+use rand::{Rng, RngExt};
+use rand_chacha::ChaCha8Rng;
+
+const DESIGNS: [&Dut; 3] = [&dut::TLB, &dut::TLB_DEFAULT, &dut::TLB_LEAST];
+/// Cycles from a piece to its answer.
+const LATENCY_CYCLES: u64 = 3;
+/// Cycles from a result to the first piece that sees its page.
+const FILL_CYCLES: u64 = 4;
+/// A result is dropped when another of the same set was entered that many cycles before, or fewer.
+const CLASH_CYCLES: u64 = 2;
+/// Cycles from a piece to the replacement state's update, of which results of that cycle and later know.
+const HIT_USE_CYCLES: u64 = 2;
+/// The same from a result.
+const FILL_USE_CYCLES: u64 = 3;
+
+/// A page of a region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Page {
+    table_set: u32,
+    mpt_index: u32,
+    /// log2 of the page's bytes.
+    shift: u32,
+    /// va >> shift.
+    number: u64,
+}
+
+/// What the TLB tells pages apart by.
+type Name = (u32, u32, u32);
+
+impl Page {
+    fn name(&self) -> Name {
+        (self.table_set, self.mpt_index, self.number as u32)
+    }
+
+    fn set(&self, config: &Config) -> usize {
+        ((self.number as u32 ^ self.mpt_index) % config.tlb_sets) as usize
+    }
+
+    fn offset_mask(&self) -> u64 {
+        (1 << self.shift) - 1
+    }
+}
+
+/// The reference.
+struct Reference {
+    config: Config,
+    ways: Vec<Vec<Option<(Name, u64)>>>,
+    /// Nodes of the replacement trees. What they begin with makes no difference, since all ways begin empty.
+    nodes: Vec<Vec<bool>>,
+    /// Pages that pieces do not see yet, with the cycle from which they do.
+    fills: VecDeque<(u64, usize, usize, (Name, u64))>,
+    /// Updates of the replacement state by the cycle in which they are made; there is one at most.
+    uses: BTreeMap<u64, (usize, usize)>,
+    /// Cycles and sets of the last results that were entered.
+    entered: VecDeque<(u64, usize)>,
+    evictions: u32,
+    overwritten: u32,
+    dropped: u32,
+}
+
+impl Reference {
+    fn new(config: &Config) -> Self {
+        let ways = config.tlb_ways as usize;
+        Self {
+            config: config.clone(),
+            ways: vec![vec![None; ways]; config.tlb_sets as usize],
+            nodes: vec![vec![false; ways - 1]; config.tlb_sets as usize],
+            fills: VecDeque::new(),
+            uses: BTreeMap::new(),
+            entered: VecDeque::new(),
+            evictions: 0,
+            overwritten: 0,
+            dropped: 0,
+        }
+    }
+
+    /// Pages that pieces of that cycle see are entered.
+    fn advance(&mut self, cycle: u64) {
+        while self.fills.front().is_some_and(|fill| fill.0 <= cycle) {
+            let (_, set, way, entry) = self.fills.pop_front().expect("there is one");
+            self.ways[set][way] = Some(entry);
+        }
+    }
+
+    fn holding(&self, set: usize, name: Name) -> Option<usize> {
+        let is_holding = |way: &usize| self.ways[set][*way].is_some_and(|(held, _)| held == name);
+        let holding: Vec<_> = (0..self.ways[set].len()).filter(is_holding).collect();
+        assert!(holding.len() <= 1, "{name:?} is held by ways {holding:?}");
+        holding.first().copied()
+    }
+
+    /// Page address that a piece of that cycle finds.
+    fn look_up(&mut self, cycle: u64, page: &Page) -> Option<u64> {
+        self.advance(cycle);
+        let set = page.set(&self.config);
+        let way = self.holding(set, page.name())?;
+        // Replaces the update of a fill in the same cycle.
+        self.uses.insert(cycle + HIT_USE_CYCLES, (set, way));
+        self.ways[set][way].map(|(_, address)| address)
+    }
+
+    /// Enters the page of a result of that cycle. A piece of the same cycle must have been looked up before.
+    fn enter(&mut self, cycle: u64, page: &Page, address: u64) {
+        if address == 0 || !address.is_multiple_of(4096) {
+            return;
+        }
+        let set = page.set(&self.config);
+        self.entered.retain(|(entered, _)| entered + CLASH_CYCLES >= cycle);
+        if self.entered.iter().any(|(_, other)| *other == set) {
+            self.dropped += 1;
+            return;
+        }
+        self.entered.push_back((cycle, set));
+        // The tags are read one cycle after the result.
+        self.advance(cycle + 1);
+        let way = self.holding(set, page.name()).unwrap_or_else(|| self.victim(cycle, set));
+        match self.ways[set][way] {
+            Some((name, _)) if name == page.name() => self.overwritten += 1,
+            Some(_) => self.evictions += 1,
+            None => {}
+        }
+        self.fills.push_back((cycle + FILL_CYCLES, set, way, (page.name(), address)));
+        self.uses.entry(cycle + FILL_USE_CYCLES).or_insert((set, way));
+    }
+
+    fn victim(&mut self, cycle: u64, set: usize) -> usize {
+        while let Some(first) = self.uses.first_entry()
+            && *first.key() <= cycle
+        {
+            let (set, way) = first.remove();
+            // Every node on the path to the way points away from it.
+            let mut node = 0;
+            for level in (0..self.config.tlb_ways.trailing_zeros()).rev() {
+                let is_right = way >> level & 1;
+                self.nodes[set][node] = is_right == 0;
+                node = 2 * node + 1 + is_right;
+            }
+        }
+        let mut node = 0;
+        let mut way = 0;
+        while node < self.nodes[set].len() {
+            let goes_right = usize::from(self.nodes[set][node]);
+            way = 2 * way + goes_right;
+            node = 2 * node + 1 + goes_right;
+        }
+        way
+    }
+}
+
+/// A part of a request within one page, as the page split sends it.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    page: Page,
+    va: u64,
+    length: u64,
+    status: u8,
+    is_translated: bool,
+}
+
+/// What is to come out for a piece.
+struct Expected {
+    cycle: u64,
+    piece: Piece,
+    beat: Beat,
+    /// Page address that it finds.
+    found: Option<u64>,
+}
+
+struct Rig {
+    bench: Bench,
+    random: ChaCha8Rng,
+    config: Config,
+    pieces: Handle<StreamDriver>,
+    results: Handle<StreamDriver>,
+    answers: Handle<StreamSink>,
+    flush: Input,
+    ready: Output,
+    hit: Output,
+    early_context: Output,
+    early_slot: Output,
+    reference: Reference,
+    expected: VecDeque<Expected>,
+    hits: u32,
+    misses: u32,
+}
+
+impl Rig {
+    fn new(design: &'static Dut, seed: u64) -> Result<Self, Error> {
+        let config = design.config().expect("the TLB is generated from a configuration");
+        let mut bench = Bench::new(design, seed);
+        let mut rig = Self {
+            pieces: bench.driver("piece", Stall::NEVER)?,
+            results: bench.driver("result", Stall::NEVER)?,
+            answers: bench.sink("looked_up", Stall::NEVER)?,
+            flush: bench.model().input("flush")?,
+            ready: bench.model().output("ready")?,
+            hit: bench.model().output("hit")?,
+            early_context: bench.model().output("early_split_context")?,
+            early_slot: bench.model().output("early_split_slot")?,
+            random: bench.random(),
+            bench,
+            reference: Reference::new(&config),
+            config,
+            expected: VecDeque::new(),
+            hits: 0,
+            misses: 0,
+        };
+        rig.reset()?;
+        Ok(rig)
+    }
+
+    fn reset(&mut self) -> Result<(), Error> {
+        self.bench.reset(3)?;
+        self.expected.clear();
+        self.reference = Reference::new(&self.config);
+        self.wait_for_scrub()
+    }
+
+    /// Scrubbing takes one cycle per set.
+    fn wait_for_scrub(&mut self) -> Result<(), Error> {
+        for _ in 0..self.config.tlb_sets {
+            assert_eq!(self.bench.model().get(self.ready), 0, "ready while the tags are scrubbed");
+            self.idle(1)?;
+        }
+        assert_eq!(self.bench.model().get(self.ready), 1, "ready when the tags are scrubbed");
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), Error> {
+        self.bench.model_mut().set(self.flush, 1);
+        self.idle(1)?;
+        self.bench.model_mut().set(self.flush, 0);
+        self.reference = Reference::new(&self.config);
+        self.wait_for_scrub()
+    }
+
+    fn random_beat(&mut self, driver: Handle<StreamDriver>) -> Result<Beat, Error> {
+        let shape = self.bench[driver].channel().shape().clone();
+        let mut beat = Beat::zero(&shape);
+        for field in shape.fields() {
+            beat.set(&field.name, u128::from(self.random.next_u64() & bits::max(field.width)))?;
+        }
+        Ok(beat)
+    }
+
+    /// One cycle with a piece and a result, where there are any. Gives the page address that the piece finds.
+    fn cycle(&mut self, piece: Option<Piece>, result: Option<(Page, u64)>) -> Result<Option<u64>, Error> {
+        let cycle = self.bench.cycles();
+        let mut found = None;
+        if let Some(piece) = piece {
+            let mut beat = self.random_beat(self.pieces)?;
+            let last = piece.va.wrapping_add(piece.length).wrapping_sub(1);
+            for (name, value) in [
+                ("table_set", piece.page.table_set.into()),
+                ("mpt_index", piece.page.mpt_index.into()),
+                ("va", piece.va.into()),
+                ("last", (last as u32).into()),
+                ("status", piece.status.into()),
+                ("is_translated", piece.is_translated.into()),
+                ("is_empty", u128::from(piece.length == 0)),
+                ("page_mask", u128::from(piece.page.offset_mask() >> 12)),
+                ("virtual_page", (piece.page.number as u32).into()),
+            ] {
+                beat.set(name, value)?;
+            }
+            if piece.is_translated {
+                found = self.reference.look_up(cycle, &piece.page);
+            }
+            self.bench[self.pieces].push(beat.clone());
+            self.expected.push_back(Expected { cycle, piece, beat, found });
+        }
+        if let Some((page, address)) = result {
+            self.reference.enter(cycle, &page, address);
+            self.push_result(&page, address, 0, false)?;
+        }
+        self.tick()?;
+        Ok(found)
+    }
+
+    fn push_result(&mut self, page: &Page, address: u64, status: u8, is_context: bool) -> Result<(), Error> {
+        let mut beat = self.random_beat(self.results)?;
+        for (name, value) in [
+            ("table_set", page.table_set.into()),
+            ("mpt_index", page.mpt_index.into()),
+            ("virtual_page", (page.number as u32).into()),
+            ("page", u128::from(address)),
+            ("status", status.into()),
+            ("is_context", is_context.into()),
+        ] {
+            beat.set(name, value)?;
+        }
+        self.bench[self.results].push(beat);
+        Ok(())
+    }
+
+    fn idle(&mut self, cycles: u64) -> Result<(), Error> {
+        (0..cycles).try_for_each(|_| self.tick())
+    }
+
+    /// One cycle; checks every output.
+    fn tick(&mut self) -> Result<(), Error> {
+        let now = self.bench.cycles();
+        let model = self.bench.model();
+        if let Some(early) = self.expected.iter().find(|expected| expected.cycle + LATENCY_CYCLES - 1 == now) {
+            assert_eq!(u128::from(model.get(self.early_context)), early.beat.get("split_context")?);
+            assert_eq!(u128::from(model.get(self.early_slot)), early.beat.get("split_slot")?);
+        }
+        let is_due = self.expected.front().is_some_and(|expected| expected.cycle + LATENCY_CYCLES == now);
+        let expected = if is_due { self.expected.pop_front() } else { None };
+        let is_hit = expected.as_ref().is_some_and(|expected| expected.found.is_some());
+        assert_eq!(model.get(self.hit) == 1, is_hit, "hit in cycle {now}");
+        self.bench.cycle()?;
+        assert_eq!(self.bench[self.pieces].pending() + self.bench[self.results].pending(), 0);
+        let answer = self.bench[self.answers].pop();
+        assert_eq!(answer.is_some(), expected.is_some(), "an answer in cycle {now}");
+        let (Some(answer), Some(expected)) = (answer, expected) else { return Ok(()) };
+        let Expected { piece, beat, found, .. } = expected;
+        self.hits += u32::from(found.is_some());
+        self.misses += u32::from(piece.is_translated && found.is_none());
+
+        let offset = piece.va & piece.page.offset_mask();
+        let is_miss = piece.is_translated && found.is_none();
+        let is_error = piece.status != 0;
+        let address = match found {
+            Some(page) => page.wrapping_add(offset),
+            None if is_error || piece.length == 0 => 0,
+            None => piece.va,
+        };
+        let mut special: HashMap<&str, u128> = [
+            ("length", if is_error { 0 } else { piece.length.into() }),
+            ("is_miss", is_miss.into()),
+            ("offset", offset.into()),
+        ]
+        .into();
+        if !is_miss {
+            special.insert("address", address.into());
+        }
+        for field in answer.beat.shape().fields() {
+            let name = field.name.as_str();
+            let Some(value) = special.get(name).copied().or_else(|| beat.get(name).ok()) else {
+                assert!(name == "address", "field {name} is unknown");
+                continue;
+            };
+            assert_eq!(answer.beat.get(name)?, value, "{name} of {piece:?}, found {found:x?}");
+        }
+        Ok(())
+    }
+
+    /// A page in that set.
+    fn page_in(&mut self, set: usize) -> Page {
+        let shift = self.random.random_range(12..=30);
+        let mpt_index = self.random.random_range(0..1 << INDEX_BITS);
+        let number = self.random.random_range(0..1u64 << (64 - shift)) & !(u64::from(self.config.tlb_sets) - 1);
+        let number = number | ((u64::from(mpt_index) ^ set as u64) & (u64::from(self.config.tlb_sets) - 1));
+        Page { table_set: self.random.random_range(0..1 << self.config.table_set_bits()), mpt_index, shift, number }
+    }
+
+    /// Pages in that set that are told apart, among them some whose names differ in one bit, or in two that cancel out in
+    /// the set number.
+    fn pages_in(&mut self, set: usize, count: usize) -> Vec<Page> {
+        let mut pages: Vec<Page> = Vec::new();
+        while pages.len() < count {
+            let mut page = self.page_in(set);
+            if let Some(first) = pages.first()
+                && self.random.random()
+            {
+                page = *first;
+                let bit = self.random.random_range(0..32);
+                let is_in_set = bit < self.config.tlb_set_bits();
+                match self.random.random_range(0..3) {
+                    0 => page.table_set ^= 1,
+                    1 if is_in_set => {
+                        page.mpt_index ^= 1 << bit;
+                        page.number ^= 1 << bit;
+                    }
+                    1 => page.mpt_index ^= 1 << bit & ((1 << INDEX_BITS) - 1),
+                    _ if !is_in_set => page.number ^= 1 << bit,
+                    _ => {}
+                }
+            }
+            if pages.iter().all(|other| other.name() != page.name()) {
+                pages.push(page);
+            }
+        }
+        pages
+    }
+
+    /// A piece of that page.
+    fn piece_of(&mut self, page: Page) -> Piece {
+        let offset = match self.random.random_range(0..4) {
+            0 => 0,
+            1 => page.offset_mask(),
+            _ => self.random.next_u64() & page.offset_mask(),
+        };
+        let longest = page.offset_mask() - offset + 1;
+        let length = if self.random.random_range(0..3) == 0 { longest } else { self.random.random_range(1..=longest) };
+        Piece { page, va: page.number << page.shift | offset, length, status: 0, is_translated: true }
+    }
+
+    /// Address of a page that may be cached.
+    fn address(&mut self) -> u64 {
+        match self.random.random_range(0..8) {
+            0 => 0u64.wrapping_sub(4096 * self.random.random_range(1..10)),
+            1 => 4096 * self.random.random_range(1..10),
+            _ => self.random.next_u64() >> self.random.random_range(0..32) & !4095 | 4096,
+        }
+    }
+
+    /// Enters a page, and waits until everything knows of it.
+    fn enter(&mut self, page: Page) -> Result<u64, Error> {
+        let address = self.address();
+        self.cycle(None, Some((page, address)))?;
+        self.idle(FILL_CYCLES)?;
+        Ok(address)
+    }
+
+    /// Looks a page up, alone.
+    fn find(&mut self, page: Page) -> Result<Option<u64>, Error> {
+        let piece = self.piece_of(page);
+        let found = self.cycle(Some(piece), None)?;
+        self.idle(LATENCY_CYCLES + 1)?;
+        assert!(self.expected.is_empty());
+        Ok(found)
+    }
+}
+
+#[test]
+fn pages_of_every_size_are_found_and_the_offset_is_added() -> Result<(), Error> {
+    DESIGNS.into_iter().try_for_each(|design| {
+        let mut rig = Rig::new(design, 1)?;
+        for shift in 12..=30 {
+            for _ in 0..20 {
+                let mut page = rig.page_in(0);
+                page.shift = shift;
+                page.number &= u64::MAX >> shift;
+                // Aligned to 4 KiB only.
+                let address = rig.enter(page)?;
+                let whole =
+                    Piece { page, va: page.number << shift, length: 1 << shift, status: 0, is_translated: true };
+                for _ in 0..4 {
+                    let piece = rig.piece_of(page);
+                    assert_eq!(rig.cycle(Some(piece), None)?, Some(address));
+                }
+                assert_eq!(rig.cycle(Some(whole), None)?, Some(address));
+            }
+        }
+        rig.idle(LATENCY_CYCLES + 1)?;
+        assert!(rig.expected.is_empty());
+        Ok(())
+    })
+}
+
+#[test]
+fn what_needs_no_page_passes_through() -> Result<(), Error> {
+    DESIGNS.into_iter().try_for_each(|design| {
+        let mut rig = Rig::new(design, 2)?;
+        let page = rig.page_in(1);
+        rig.enter(page)?;
+        for status in 0..Status::ALL.len() as u8 {
+            for va in [0, 1, 0xfff, page.number << page.shift, u64::MAX] {
+                for length in [0, 1, 0x1000, 0x8000_0000, u64::from(u32::MAX)] {
+                    // A length that is not legal comes with an error.
+                    if status != 0 || length <= 0x8000_0000 {
+                        let piece = Piece { page, va, length, status, is_translated: false };
+                        rig.cycle(Some(piece), None)?;
+                    }
+                }
+            }
+        }
+        rig.idle(LATENCY_CYCLES + 1)?;
+        assert_eq!((rig.hits, rig.misses), (0, 0));
+        Ok(())
+    })
+}
+
+#[test]
+fn a_page_is_found_four_cycles_after_its_result() -> Result<(), Error> {
+    DESIGNS.into_iter().try_for_each(|design| {
+        let mut rig = Rig::new(design, 3)?;
+        for cycles in 0..10 {
+            let page = rig.page_in(0);
+            let piece = rig.piece_of(page);
+            let address = rig.address();
+            let result = Some((page, address));
+            let found = if cycles == 0 {
+                rig.cycle(Some(piece), result)?
+            } else {
+                rig.cycle(None, result)?;
+                rig.idle(cycles - 1)?;
+                rig.cycle(Some(piece), None)?
+            };
+            assert_eq!(found, (cycles >= FILL_CYCLES).then_some(address), "{cycles} cycles later");
+            rig.idle(LATENCY_CYCLES + 2)?;
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn a_lookup_around_a_fill_sees_the_old_page_or_the_new_one() -> Result<(), Error> {
+    DESIGNS.into_iter().try_for_each(|design| {
+        let mut rig = Rig::new(design, 4)?;
+        let ways = rig.config.tlb_ways as usize;
+        for offset in 0..8 {
+            for wants_new in [false, true] {
+                rig.flush()?;
+                let pages = rig.pages_in(1, ways + 1);
+                let mut addresses = Vec::new();
+                for page in &pages[..ways] {
+                    addresses.push(rig.enter(*page)?);
+                }
+                let (new, address) = (pages[ways], rig.address());
+                let piece = rig.piece_of(if wants_new { new } else { pages[0] });
+                let mut found = None;
+                for cycle in 0..8 {
+                    let result = (cycle == 0).then_some((new, address));
+                    let outcome = rig.cycle((cycle == offset).then_some(piece), result)?;
+                    found = found.or(outcome);
+                }
+                // The set is full: the page entered first is replaced.
+                let old = (offset < FILL_CYCLES).then_some(addresses[0]);
+                let expected = if wants_new { (offset >= FILL_CYCLES).then_some(address) } else { old };
+                assert_eq!(found, expected, "{offset} cycles later");
+            }
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn a_page_found_again_replaces_its_address_and_is_not_held_twice() -> Result<(), Error> {
+    DESIGNS.into_iter().try_for_each(|design| {
+        let mut rig = Rig::new(design, 5)?;
+        let ways = rig.config.tlb_ways as usize;
+        for gap in 1..=6 {
+            for results in 2..=6 {
+                rig.flush()?;
+                let pages = rig.pages_in(0, ways);
+                let mut entered = None;
+                for result in 0..results {
+                    let address = rig.address();
+                    rig.cycle(None, Some((pages[0], address)))?;
+                    rig.idle(gap - 1)?;
+                    // Results that follow one that was entered too soon are dropped.
+                    let rounds_of_one = CLASH_CYCLES / gap + 1;
+                    if result % rounds_of_one == 0 {
+                        entered = Some(address);
+                    }
+                }
+                rig.idle(FILL_CYCLES)?;
+                // Were it in two ways, the others would not all find a place.
+                for page in &pages[1..] {
+                    rig.enter(*page)?;
+                }
+                for page in &pages[1..] {
+                    assert!(rig.find(*page)?.is_some(), "gap {gap}");
+                }
+                assert_eq!(rig.find(pages[0])?, entered, "gap {gap}");
+            }
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn results_of_one_set_too_close_together_are_dropped() -> Result<(), Error> {
+    DESIGNS.into_iter().try_for_each(|design| {
+        let mut rig = Rig::new(design, 6)?;
+        for gap in 1..=5 {
+            for other_set in [0, 1] {
+                rig.flush()?;
+                let first = rig.page_in(0);
+                let second = rig.page_in(other_set);
+                for page in [first, second] {
+                    let address = rig.address();
+                    rig.cycle(None, Some((page, address)))?;
+                    rig.idle(gap - 1)?;
+                }
+                rig.idle(FILL_CYCLES)?;
+                let is_kept = other_set == 1 || gap > CLASH_CYCLES;
+                assert_eq!(rig.find(second)?.is_some(), is_kept, "gap {gap}");
+                let is_replaced = is_kept && other_set == 0 && rig.config.tlb_ways == 1;
+                assert_eq!(rig.find(first)?.is_some(), !is_replaced, "gap {gap}");
+            }
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn what_is_no_aligned_page_is_not_cached() -> Result<(), Error> {
+    DESIGNS.into_iter().try_for_each(|design| {
+        let mut rig = Rig::new(design, 7)?;
+        // Zero, and every misalignment to 4 KiB.
+        for bit in 0..12 {
+            for address in [0, 1 << bit, 0x1234_5000 | 1 << bit, u64::MAX << bit & !(u64::MAX << 12)] {
+                let page = rig.page_in(bit % 2);
+                rig.cycle(None, Some((page, address)))?;
+                rig.idle(FILL_CYCLES)?;
+                assert_eq!(rig.find(page)?, None, "page address {address:#x}");
+            }
+        }
+        // Failures and pages of queue buffers.
+        for status in 0..=255 {
+            for is_context in [false, true] {
+                let page = rig.page_in(1);
+                let address = rig.address();
+                if status == 0 && !is_context {
+                    continue;
+                }
+                rig.push_result(&page, address, status, is_context)?;
+                rig.idle(1 + FILL_CYCLES)?;
+                assert_eq!(rig.find(page)?, None, "status {status}, is_context {is_context}");
+            }
+        }
+        assert_eq!(rig.hits, 0);
+        Ok(())
+    })
+}
+
+#[test]
+fn the_least_recently_used_half_is_replaced() -> Result<(), Error> {
+    for design in [&dut::TLB, &dut::TLB_DEFAULT] {
+        let mut rig = Rig::new(design, 8)?;
+        let ways = rig.config.tlb_ways as usize;
+        for reused in 0..ways {
+            let pages = rig.pages_in(reused, ways + 1);
+            for page in &pages[..ways] {
+                rig.enter(*page)?;
+            }
+            // Fills alternate between the halves: 0 and 2 are in one, 1 and 3 in the other.
+            assert!(rig.find(pages[reused])?.is_some());
+            rig.enter(pages[ways])?;
+            let replaced = match (ways, reused) {
+                (2, _) => 1 - reused,
+                (_, 0 | 2) => 1,
+                _ => 0,
+            };
+            for (number, page) in pages.iter().enumerate() {
+                assert_eq!(rig.find(*page)?.is_some(), number != replaced, "page {number} after a use of {reused}");
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn random_pieces_and_results() -> Result<(), Error> {
+    DESIGNS.into_iter().enumerate().try_for_each(|(case, design)| {
+        let mut rig = Rig::new(design, 20 + case as u64)?;
+        let (mut evictions, mut overwritten, mut dropped) = (0, 0, 0);
+        for phase in 0..12 {
+            let ways = rig.config.tlb_ways as usize;
+            let mut pages = rig.pages_in(0, ways + 1 + phase % 2);
+            pages.extend(rig.pages_in(rig.config.tlb_sets as usize - 1, ways + 1));
+            let (piece_percent, result_percent) = [(100, 100), (100, 20), (30, 30), (60, 10)][phase % 4];
+            for _ in 0..800 {
+                let piece = if rig.random.random_range(0..100) < piece_percent {
+                    let page = pages[rig.random.random_range(0..pages.len())];
+                    let mut piece = rig.piece_of(page);
+                    match rig.random.random_range(0..12) {
+                        0 => (piece.status, piece.is_translated) = (rig.random.random_range(1..=22), false),
+                        1 => (piece.length, piece.is_translated) = (0, false),
+                        2 => piece.is_translated = false,
+                        _ => {}
+                    }
+                    Some(piece)
+                } else {
+                    None
+                };
+                let mut result = None;
+                if rig.random.random_range(0..100) < result_percent {
+                    let page = pages[rig.random.random_range(0..pages.len())];
+                    let address = match rig.random.random_range(0..16) {
+                        0 => 0,
+                        1 => rig.random.next_u64() | 1,
+                        _ => rig.address(),
+                    };
+                    match rig.random.random_range(0..16) {
+                        0 => rig.push_result(&page, address, 24, false)?,
+                        1 => rig.push_result(&page, address, 0, true)?,
+                        _ => result = Some((page, address)),
+                    }
+                }
+                rig.cycle(piece, result)?;
+            }
+            evictions += rig.reference.evictions;
+            overwritten += rig.reference.overwritten;
+            dropped += rig.reference.dropped;
+            if phase % 2 == 0 {
+                rig.idle(FILL_CYCLES)?;
+                rig.flush()?;
+            } else {
+                rig.reset()?;
+            }
+        }
+        println!(
+            "{}: {} hits, {} misses, {evictions} evictions, {overwritten} overwritten, {dropped} dropped",
+            design.name, rig.hits, rig.misses
+        );
+        assert!(rig.hits > 500 && rig.misses > 500 && evictions > 200 && overwritten > 100 && dropped > 100);
+        Ok(())
+    })
+}
+
+#[test]
+fn flush_and_reset_empty_every_way() -> Result<(), Error> {
+    DESIGNS.into_iter().try_for_each(|design| {
+        let mut rig = Rig::new(design, 9)?;
+        let sets = rig.config.tlb_sets as usize;
+        for round in 0..4 {
+            let mut pages = Vec::new();
+            for set in (0..sets).step_by(sets.div_ceil(64)) {
+                pages.extend(rig.pages_in(set, rig.config.tlb_ways as usize));
+            }
+            for page in &pages {
+                rig.enter(*page)?;
+                assert!(rig.find(*page)?.is_some());
+            }
+            if round % 2 == 0 {
+                rig.flush()?;
+            } else {
+                let piece = rig.piece_of(pages[0]);
+                let address = rig.address();
+                rig.cycle(Some(piece), Some((pages[0], address)))?;
+                rig.reset()?;
+            }
+            for page in &pages {
+                let piece = rig.piece_of(*page);
+                assert_eq!(rig.cycle(Some(piece), None)?, None);
+            }
+            rig.idle(LATENCY_CYCLES + 1)?;
+            assert!(rig.expected.is_empty());
+        }
+        Ok(())
+    })
+}

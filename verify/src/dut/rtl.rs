@@ -1,0 +1,282 @@
+//! The generated engine under Verilator as a design under test.
+
+use std::ops::RangeInclusive;
+use std::path::Path;
+use std::sync::Arc;
+
+use keywalk_contract::{Table, WireClass};
+use keywalk_cosim::{self as cosim, Engine, EngineOptions, LineMemory, MemoryOptions, Setup, Stall, TableGeometry};
+use keywalk_image::{LINE_BYTES, SparseMemory};
+use keywalk_model::{Beat, ContextQuery, ContextRequest, ContextResponse, Controls, Request};
+
+use super::{Dut, DutError, status};
+use crate::tables::Tables;
+
+/// Requests submitted together; the engine takes as many of them at a time as it can.
+const BATCH_MAX: usize = 4096;
+/// Cycles without any answer, beyond what the memory's latency explains, after which the engine counts as stuck.
+const PATIENCE_CYCLES: u64 = 50_000;
+/// Reads of the status register after which an engine that has answered everything must have said that it is idle.
+const IDLE_POLLS: u32 = 10_000;
+
+/// How the surroundings of the engine behave.
+#[derive(Clone, Debug)]
+pub struct RtlOptions {
+    /// Cycles from a table read to its data.
+    pub latency_cycles: RangeInclusive<u32>,
+    /// Table reads are answered out of order, their beats mixed.
+    pub reorder: bool,
+    /// Idle cycles and back-pressure on every channel.
+    pub stall: bool,
+    /// Everything random follows from it.
+    pub seed: u64,
+}
+
+impl Default for RtlOptions {
+    /// Latency 1, in order, no stalls.
+    fn default() -> Self {
+        Self { latency_cycles: 1..=1, reorder: false, stall: false, seed: 1 }
+    }
+}
+
+impl RtlOptions {
+    fn engine_options(&self) -> EngineOptions {
+        let stall = |percent: u8, longest_cycles: u16| {
+            if self.stall { Stall::percent(percent).up_to(longest_cycles) } else { Stall::NEVER }
+        };
+        EngineOptions {
+            seed: self.seed,
+            memory: MemoryOptions {
+                latency_cycles: self.latency_cycles.clone(),
+                reorder: self.reorder,
+                interleave: self.reorder,
+                address_stall: stall(20, 4),
+                data_stall: stall(20, 4),
+                ..MemoryOptions::default()
+            },
+            request_stall: stall(20, 6),
+            response_stall: stall(25, 6),
+            register_stall: stall(25, 3),
+            ..EngineOptions::default()
+        }
+    }
+}
+
+/// Memory that the golden model reads as well.
+struct SharedMemory(Arc<SparseMemory>);
+
+impl LineMemory for SharedMemory {
+    fn line(&self, address: u64) -> Option<[u8; LINE_BYTES]> {
+        self.0.line(address)
+    }
+}
+
+/// The generated engine.
+pub struct RtlDut {
+    design: &'static cosim::Dut,
+    options: RtlOptions,
+    engine: Option<Engine<SharedMemory>>,
+    /// Of the next request; it rises from request to request, so that a late answer is not taken for a new one's.
+    next_tag: u16,
+}
+
+impl RtlDut {
+    /// The engine, to be built when it is configured.
+    #[must_use]
+    pub fn new(design: &'static cosim::Dut, options: RtlOptions) -> Self {
+        Self { design, options, engine: None, next_tag: 0 }
+    }
+
+    fn setup(&self, tables: &Tables, controls: Controls) -> Result<Setup, DutError> {
+        let config = self.design.config().unwrap_or_default();
+        let mut listed = Vec::new();
+        for table in Table::ALL {
+            let context_table = tables.table_set.table(table);
+            let geometry = context_table.geometry;
+            let set = |(slot, base): (usize, &Option<u64>)| base.map(|base| (slot, base));
+            let slots: Vec<_> = context_table.bt0.iter().enumerate().filter_map(set).collect();
+            if let Some((slot, _)) = slots.iter().find(|(slot, _)| *slot >= config.bt0_slots as usize) {
+                let (slot, slots) = (*slot, config.bt0_slots);
+                return Err(DutError::TooManySlots { slot, config: config.name, slots });
+            }
+            let described = TableGeometry {
+                hop_num: geometry.hop,
+                ba_pg_sz: geometry.ba_pg_sz,
+                buf_pg_sz: geometry.buf_pg_sz,
+                entry_bytes_log2: geometry.entry_bytes_log2,
+                bt_num: geometry.bt_num as u16,
+                object_count: geometry.object_count,
+                bt0: slots.into_iter().map(|(slot, base)| (slot as u16, base)).collect(),
+            };
+            listed.push((table, described));
+        }
+        let table_set = cosim::TableSet {
+            tables: listed,
+            num_mpts_log2: tables.table_set.num_mpts_log2,
+            page_shift_base: tables.table_set.page_shift_base,
+        };
+        Ok(Setup { table_sets: vec![table_set], function_map: Vec::new(), controls: controls_of(controls) })
+    }
+
+    /// Limit of a wait without any answer.
+    fn limit_cycles(&self) -> u64 {
+        PATIENCE_CYCLES + 64 * u64::from(*self.options.latency_cycles.end())
+    }
+
+    fn engine(&mut self) -> Result<&mut Engine<SharedMemory>, DutError> {
+        self.engine.as_mut().ok_or(DutError::NotConfigured)
+    }
+
+    /// Writes a VCD file from now on. The design must be configured.
+    ///
+    /// # Errors
+    /// [`DutError::Bench`]: not built in, or a file that cannot be written.
+    pub fn start_trace(&mut self, path: &Path) -> Result<(), DutError> {
+        Ok(self.engine()?.start_trace(path)?)
+    }
+
+    /// Gives each of a few requests a tag of its own, submits them and waits for all answers. `take` gets each answer
+    /// with the position of its request.
+    fn exchange<R, A>(
+        &mut self,
+        requests: &[R],
+        submit: impl Fn(&mut Engine<SharedMemory>, &R, u16) -> Result<(), cosim::Error>,
+        pop: impl Fn(&mut Engine<SharedMemory>) -> Option<(u16, A)>,
+    ) -> Result<Vec<A>, DutError> {
+        let tag_mask = ((1_u32 << self.design.config().unwrap_or_default().tag_bits) - 1) as u16;
+        let limit_cycles = self.limit_cycles();
+        let batch_max = BATCH_MAX.min(usize::from(tag_mask) + 1);
+        let mut answers = Vec::with_capacity(requests.len());
+        for batch in requests.chunks(batch_max) {
+            let first_tag = self.next_tag;
+            let engine = self.engine()?;
+            let mut tag = first_tag;
+            for request in batch {
+                submit(engine, request, tag)?;
+                tag = tag.wrapping_add(1) & tag_mask;
+            }
+            engine.drain(limit_cycles)?;
+            let mut found: Vec<Option<A>> = batch.iter().map(|_| None).collect();
+            while let Some((tag, answer)) = pop(engine) {
+                let position = usize::from(tag.wrapping_sub(first_tag) & tag_mask);
+                if let Some(slot) = found.get_mut(position) {
+                    *slot = Some(answer);
+                }
+            }
+            while engine.pop_fault().is_some() {}
+            self.next_tag = tag;
+            for (number, answer) in found.into_iter().enumerate() {
+                answers.push(answer.ok_or(DutError::Unanswered { number, count: batch.len() })?);
+            }
+        }
+        Ok(answers)
+    }
+}
+
+fn controls_of(controls: Controls) -> cosim::Controls {
+    cosim::Controls {
+        atomic_shape_check: controls.atomic_shape_check,
+        zero_entry_literal: controls.zero_entry_literal,
+        index_check: controls.index_check,
+        alignment_check: controls.alignment_check,
+        hold_mode: controls.hold_mode,
+        merge_bytes_max: controls.merge_bytes_max,
+    }
+}
+
+/// A beat in the model's terms, with the tag of the request that it answers.
+fn beat_of(segment: &cosim::Segment, tag: u16) -> Result<Beat, DutError> {
+    let class = segment.wire_class;
+    let undefined = DutError::Undefined { tag: segment.tag, what: "wire class", code: class };
+    Ok(Beat {
+        tag,
+        function: segment.function,
+        status: status(segment.tag, segment.status)?,
+        wire_class: WireClass::from_code(class).ok_or(undefined)?,
+        table: segment.table,
+        hop: segment.hop,
+        segment: segment.segment,
+        first: segment.first,
+        last: segment.last,
+        pa: segment.pa,
+        length: segment.length_bytes,
+    })
+}
+
+impl Dut for RtlDut {
+    fn configure(&mut self, tables: &Tables, controls: Controls) -> Result<(), DutError> {
+        let setup = self.setup(tables, controls)?;
+        let memory = SharedMemory(tables.memory.clone());
+        let engine = match &mut self.engine {
+            Some(engine) => {
+                *engine.memory().memory_mut() = memory;
+                engine.reset()?;
+                engine
+            }
+            empty => empty.insert(Engine::new(self.design, memory, self.options.engine_options())?),
+        };
+        engine.memory().set_recording(false);
+        Ok(engine.setup(&setup)?)
+    }
+
+    fn set_controls(&mut self, controls: Controls) -> Result<(), DutError> {
+        let engine = self.engine()?;
+        for _ in 0..IDLE_POLLS {
+            if engine.is_idle()? {
+                return Ok(engine.set_controls(&controls_of(controls))?);
+            }
+        }
+        Err(DutError::NotIdle)
+    }
+
+    fn translate(&mut self, requests: &[Request]) -> Result<Vec<Vec<Beat>>, DutError> {
+        let submit = |engine: &mut Engine<SharedMemory>, request: &Request, tag| {
+            engine.submit(&cosim::Request {
+                tag,
+                function: request.function,
+                operation: request.operation,
+                key: request.key,
+                pd: request.pd,
+                qpn: request.qpn,
+                va: request.va,
+                length_bytes: request.length,
+            })
+        };
+        let pop =
+            |engine: &mut Engine<SharedMemory>| engine.pop_response().map(|response| (response.tag, response.segments));
+        let answers = self.exchange(requests, submit, pop)?;
+        let beats = |(request, segments): (&Request, Vec<cosim::Segment>)| {
+            segments.iter().map(|segment| beat_of(segment, request.tag)).collect()
+        };
+        requests.iter().zip(answers).map(beats).collect()
+    }
+
+    fn context(&mut self, requests: &[ContextRequest]) -> Result<Vec<ContextResponse>, DutError> {
+        let submit = |engine: &mut Engine<SharedMemory>, request: &ContextRequest, tag| match request.query {
+            ContextQuery::Lookup { table, index } => {
+                engine.submit_context(&cosim::ContextLookup { tag, function: request.function, table, index })
+            }
+            ContextQuery::Walk { root, hop, ba_pg_sz, buf_pg_sz, index, count } => {
+                let function = request.function;
+                engine.submit_walk(&cosim::BufferWalk { tag, function, index, root, hop, ba_pg_sz, buf_pg_sz, count })
+            }
+        };
+        let pop = |engine: &mut Engine<SharedMemory>| engine.pop_context().map(|answer| (answer.tag, answer));
+        let answers = self.exchange(requests, submit, pop)?;
+        let response = |(request, answer): (&ContextRequest, cosim::ContextAnswer)| {
+            Ok(ContextResponse {
+                tag: request.tag,
+                function: answer.function,
+                status: status(answer.tag, answer.status)?,
+                table: answer.table,
+                hop: answer.hop,
+                address: answer.address,
+            })
+        };
+        requests.iter().zip(answers).map(response).collect()
+    }
+
+    fn cycles(&self) -> Option<u64> {
+        self.engine.as_ref().map(Engine::cycles)
+    }
+}

@@ -1,0 +1,24 @@
+//! Vectors through the golden model and the RTL: the library behind the command `keywalk-verify`.
+//!
+//! A [`Vector`] is a file of tables that the real driver built, with the answers that an engine must give. [`Tables`]
+//! are what an engine sees of it. A [`Dut`] answers requests; [`run_file`] asks it for every row of a vector, for every
+//! live region as a whole and for random parts, and says in a [`FileReport`] what differed.
+
+pub mod checks;
+pub mod dut;
+pub mod number;
+pub mod page_list;
+pub mod pieces;
+pub mod report;
+pub mod run;
+pub mod scenario;
+pub mod suite;
+pub mod tables;
+pub mod vector;
+
+pub use dut::{Dut, DutError, GoldenDut, RtlDut, RtlOptions};
+pub use report::{Count, Difference, FileReport, Report};
+pub use run::{Settings, run_file};
+pub use suite::{Design, Suite, SuiteError};
+pub use tables::{Golden, Tables};
+pub use vector::{Vector, VectorError};

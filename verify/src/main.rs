@@ -1,0 +1,323 @@
+//! The command `keywalk-verify`.
+
+use std::fs;
+use std::io::{self, IsTerminal, Write};
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use keywalk_contract::Operation;
+use keywalk_model::{Controls, Request};
+use keywalk_verify::number::Hex32;
+use keywalk_verify::suite::Event;
+use keywalk_verify::{Design, Difference, FileReport, Golden, Report, RtlOptions, Settings, Suite};
+
+/// Everything passed.
+const PASSED: u8 = 0;
+/// Something failed.
+const FAILED: u8 = 1;
+/// Wrong usage, or input that cannot be used.
+const UNUSABLE: u8 = 2;
+/// A tool that is needed is missing.
+const TOOL_MISSING: u8 = 3;
+
+/// Pages of a region above which the RTL is asked for samples of it; the golden model is asked for any.
+const RTL_WHOLE_PAGES_MAX: u64 = 1 << 21;
+
+/// Verifies the Keywalk engine.
+#[derive(Debug, Parser)]
+#[command(
+    version,
+    after_help = "Exit status: 0 all passed, 1 something failed, 2 wrong usage or unreadable input, 3 a tool is missing."
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run vector files: tables that the real driver built, with the answers an engine must give.
+    ///
+    /// Each xlate, bad and ctx row and each expected page of an mtrs row is one check. Every live region is requested as
+    /// a whole and in random parts besides, and compared with its page list; with the RTL every response is compared
+    /// with the golden model's, beat by beat. These are counted apart.
+    ///
+    /// Prints a line per file, the first difference in full, and in the last line `N passed, M failed`: N checks that
+    /// passed, M checks and comparisons that failed.
+    ///
+    /// Exit status: 0 all passed, 1 something failed, 2 wrong usage or unreadable input, 3 a tool is missing.
+    Vectors(VectorsArgs),
+    /// Show how the golden model answers one request on the tables of a vector file, step by step.
+    ///
+    /// Exit status: 0 answered, 2 wrong usage or unreadable input.
+    Explain(ExplainArgs),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum DutName {
+    /// The golden model.
+    Model,
+    /// The generated Verilog under Verilator.
+    Rtl,
+}
+
+#[derive(Debug, Args)]
+struct VectorsArgs {
+    /// What is tested.
+    #[arg(long, value_enum, default_value = "model")]
+    dut: DutName,
+    /// The engine: a configuration such as default or small, or a copy of one with a planted fault.
+    #[arg(long, default_value = "default", value_name = "NAME")]
+    preset: String,
+    /// Cycles from a table read to its data, or a range of which each read takes its own.
+    #[arg(long, default_value = "40", value_name = "N|MIN..MAX", value_parser = parse_latency)]
+    latency: RangeInclusive<u32>,
+    /// Answer table reads out of order, their beats mixed.
+    #[arg(long)]
+    reorder: bool,
+    /// Idle cycles and back-pressure on every channel.
+    #[arg(long)]
+    stall: bool,
+    /// Everything random follows from it.
+    #[arg(long, default_value_t = 1, value_name = "S")]
+    seed: u64,
+    /// Regions of more pages are sampled instead of requested as a whole. [default: 2097152 for the RTL, none for the
+    /// model]
+    #[arg(long, value_name = "PAGES")]
+    whole_pages_max: Option<u64>,
+    /// Files that are run at the same time. [default: one per processor]
+    #[arg(long, value_name = "N")]
+    jobs: Option<usize>,
+    /// Write a VCD file of each file's first failing request into this directory. Needs a build with `--features trace`.
+    #[arg(long, value_name = "DIR")]
+    trace: Option<PathBuf>,
+    /// Write the result, file by file, as JSON.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Vector files, or directories of *.json and *.json.gz files.
+    #[arg(default_value = "verify/vectors", value_name = "PATH")]
+    paths: Vec<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+struct ExplainArgs {
+    /// Vector file.
+    #[arg(long, value_name = "FILE")]
+    file: PathBuf,
+    /// Key.
+    #[arg(long, value_parser = parse_number)]
+    key: u64,
+    /// Virtual address.
+    #[arg(long, value_parser = parse_number)]
+    va: u64,
+    /// Bytes.
+    #[arg(long, default_value = "1", value_parser = parse_number)]
+    length: u64,
+    /// Operation: local_read, local_write, remote_read, remote_write, remote_atomic or bind.
+    #[arg(long, default_value = "local_read", value_parser = parse_operation)]
+    op: Operation,
+    /// Protection domain. [default: that of the live region with this key]
+    #[arg(long, value_parser = parse_number)]
+    pd: Option<u64>,
+}
+
+fn parse_number(text: &str) -> Result<u64, String> {
+    let number = match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    number.map_err(|error| format!("{error}; legal is a number, decimal or with 0x"))
+}
+
+fn parse_operation(text: &str) -> Result<Operation, String> {
+    let names = Operation::ALL.map(Operation::name).join(", ");
+    Operation::from_name(text).ok_or_else(|| format!("there are {names}"))
+}
+
+fn parse_latency(text: &str) -> Result<RangeInclusive<u32>, String> {
+    let (first, last) = text.split_once("..").unwrap_or((text, text));
+    let number = |text: &str| text.trim_start_matches('=').parse::<u32>().map_err(|error| error.to_string());
+    let range = number(first)?..=number(last)?;
+    let is_legal = *range.start() >= 1 && range.start() <= range.end() && *range.end() <= 1_000_000;
+    if is_legal { Ok(range) } else { Err("legal is N or MIN..MAX with 1 <= MIN <= MAX <= 1000000".into()) }
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Vectors(args) => vectors(&args),
+        Command::Explain(args) => explain(&args),
+    };
+    ExitCode::from(result.unwrap_or_else(|error| {
+        eprintln!("keywalk-verify: {}", error.message);
+        error.code
+    }))
+}
+
+/// Why nothing was run.
+struct Refusal {
+    message: String,
+    code: u8,
+}
+
+impl Refusal {
+    fn unusable(message: impl ToString) -> Self {
+        Self { message: message.to_string(), code: UNUSABLE }
+    }
+}
+
+fn design(args: &VectorsArgs) -> Result<Design, Refusal> {
+    if args.dut == DutName::Model {
+        if args.trace.is_some() {
+            return Err(Refusal::unusable("--trace needs --dut rtl: the model has no waveform"));
+        }
+        return Ok(Design::Model);
+    }
+    if args.trace.is_some() && !cfg!(feature = "trace") {
+        let message =
+            "--trace needs a build with tracing: cargo run --release -p keywalk-verify --features trace -- ...";
+        return Err(Refusal::unusable(message));
+    }
+    let options =
+        RtlOptions { latency_cycles: args.latency.clone(), reorder: args.reorder, stall: args.stall, seed: args.seed };
+    Design::rtl(&args.preset, options).ok_or_else(|| {
+        let names: Vec<_> = Design::engines().map(|design| design.name).collect();
+        if names.is_empty() {
+            let message = "this build has no RTL model: install verilator (`make` does) and build again".into();
+            return Refusal { message, code: TOOL_MISSING };
+        }
+        Refusal::unusable(format!("--preset {}: this build has {}", args.preset, names.join(", ")))
+    })
+}
+
+fn vectors(args: &VectorsArgs) -> Result<u8, Refusal> {
+    let design = design(args)?;
+    let suite = Suite::load(&args.paths).map_err(Refusal::unusable)?;
+    let is_rtl = args.dut == DutName::Rtl;
+    let settings = Settings {
+        seed: args.seed,
+        whole_pages_max: args.whole_pages_max.unwrap_or(if is_rtl { RTL_WHOLE_PAGES_MAX } else { u64::MAX }),
+        compare_with_model: is_rtl,
+    };
+    if let Some(directory) = &args.trace {
+        let error = |error| Refusal::unusable(format!("--trace {}: {error}", directory.display()));
+        fs::create_dir_all(directory).map_err(error)?;
+    }
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = args.jobs.unwrap_or(processors);
+
+    let bar = progress_bar(suite.len() as u64);
+    let mut is_first_difference = true;
+    let files = suite.run(&design, &settings, threads, args.trace.as_deref(), |event| match event {
+        Event::Progress { name, state } => bar.set_message(format!("{name}: {state}")),
+        Event::Done(file) => {
+            bar.inc(1);
+            bar.suspend(|| print_file(&file, &mut is_first_difference));
+        }
+    });
+    bar.finish_and_clear();
+
+    let options = serde_json::json!({
+        "seed": args.seed,
+        "whole_pages_max": Some(settings.whole_pages_max).filter(|pages| *pages < u64::MAX),
+        "rtl": is_rtl.then(|| serde_json::json!({
+            "preset": args.preset,
+            "latency_cycles": [args.latency.start(), args.latency.end()],
+            "reorder": args.reorder,
+            "stall": args.stall,
+        })),
+    });
+    let report = Report::new(if is_rtl { "rtl" } else { "model" }, options, files);
+    if let Some(path) = &args.json {
+        let text = serde_json::to_string_pretty(&report).map_err(Refusal::unusable)?;
+        fs::write(path, text + "\n")
+            .map_err(|error| Refusal::unusable(format!("--json {}: {error}", path.display())))?;
+    }
+    print(&report.summary());
+    Ok(if report.failed == 0 { PASSED } else { FAILED })
+}
+
+/// A progress bar, on a terminal only.
+fn progress_bar(files: u64) -> ProgressBar {
+    if !io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::with_draw_target(Some(files), ProgressDrawTarget::stderr());
+    if let Ok(style) = ProgressStyle::with_template("{spinner} {pos}/{len} files {elapsed} {wide_msg}") {
+        bar.set_style(style);
+    }
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
+}
+
+/// Prints lines to standard output. A reader that has gone away is no reason to stop.
+fn print(lines: &[String]) {
+    let mut out = io::stdout().lock();
+    for line in lines {
+        let _ = writeln!(out, "{line}");
+    }
+    let _ = out.flush();
+}
+
+/// A line per file; the first difference of all in full, of other files its place.
+fn print_file(file: &FileReport, is_first_difference: &mut bool) {
+    let mut lines = vec![file.line()];
+    if let Some(why) = &file.stopped {
+        lines.push(format!("      stopped: {why}"));
+    }
+    if let Some(difference) = &file.first_difference {
+        if std::mem::take(is_first_difference) {
+            lines.extend(difference_lines(difference));
+        } else {
+            lines.push(format!("      first difference: {}", difference.place));
+        }
+        lines.extend(difference.trace.iter().map(|trace| format!("      waveform: {trace}")));
+    }
+    print(&lines);
+}
+
+fn difference_lines(difference: &Difference) -> Vec<String> {
+    let Difference { place, request, expected, got, walk, .. } = difference;
+    let mut lines = vec![
+        format!("      first difference: {place}"),
+        format!("        request:  {request}"),
+        format!("        expected: {expected}"),
+        format!("        got:      {got}"),
+        "        the walk, as the golden model makes it:".into(),
+    ];
+    lines.extend(walk.iter().map(|step| format!("          {step}")));
+    lines
+}
+
+fn explain(args: &ExplainArgs) -> Result<u8, Refusal> {
+    let narrow = |name: &str, value: u64| {
+        u32::try_from(value).map_err(|_| Refusal::unusable(format!("--{name} {value:#x}: legal are 32 bits")))
+    };
+    let (key, length) = (narrow("key", args.key)?, narrow("length", args.length)?);
+    let suite = Suite::load(std::slice::from_ref(&args.file)).map_err(Refusal::unusable)?;
+    for (vector, tables) in suite.vectors() {
+        let region = vector.mrs.iter().find(|region| region.live && region.key == Some(Hex32(key)));
+        let pd = match args.pd {
+            Some(pd) => narrow("pd", pd)?,
+            None => region.map_or(0, |region| region.pd),
+        };
+        let operation = args.op.code();
+        let request = Request { tag: 0, function: 0, operation, key, pd, qpn: 0, va: args.va, length };
+        let region = region.map_or("no live region has this key".into(), |region| format!("region `{}`", region.name));
+        let mut lines = vec![format!("{} ({region})", keywalk_verify::run::request_text(&request))];
+        let (response, steps) = Golden::new(tables, Controls::default()).explain(&request);
+        lines.extend(steps.lines().into_iter().map(|step| format!("  {step}")));
+        let answer = match response.failure {
+            Some(failure) => format!("answer: {failure}, wire class {}", failure.status.wire_class(operation).name()),
+            None => format!("answer: ok, {} segments", response.segments.len()),
+        };
+        lines.push(answer);
+        let segment = |part: &keywalk_model::Segment| format!("  pa {:#x}, {} bytes", part.pa, part.length_bytes);
+        lines.extend(response.segments.iter().take(100).map(segment));
+        print(&lines);
+    }
+    Ok(PASSED)
+}
