@@ -128,7 +128,7 @@ impl Core {
         b.output("fault_valid", flag(fault, "fault_valid"));
         output_channel(b, "fault", fault.channel("fault", Event::widths(config)));
         fault.drive("fault_ready", b.input("fault_ready", 1));
-        b.output("interrupt_pin", flag(csr, "interrupt"));
+        b.output("interrupt_pin", flag(csr, "interrupt_pin"));
         for (name, width) in
             [("awaddr", regs::ADDRESS_BITS), ("wdata", 32), ("wstrb", 4), ("araddr", regs::ADDRESS_BITS)]
         {

@@ -542,7 +542,7 @@ impl Csr {
             pending.next(event | (pending.value & !cleared));
             (bit, pending.value, pending.value & bank.field(&regs::interrupt_enable::REGISTER, &enable))
         });
-        b.output("interrupt", or_all(&interrupts.map(|(_, _, raised)| raised)).delay_reset("interrupt_q"));
+        b.output("interrupt_pin", or_all(&interrupts.map(|(_, _, raised)| raised)).delay_reset("interrupt_q"));
 
         let counters = Counters::new(b, &step, &events);
         let constant = |value: u32| b.literal(value.into(), DATA_BITS);

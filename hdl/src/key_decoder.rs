@@ -15,7 +15,8 @@
 //!
 //! **Reset and flush.** Reset clears the pipe; the function map is scrubbed to table set 0, then `ready` rises.
 //!
-//! **Hazards.** A write of the function map acts on requests admitted two cycles later.
+//! **Hazards.** A write of the function map acts on requests admitted from the next cycle on, but is lost while `ready` is
+//! low. A change of `mpt_mask_<k>` acts on requests that are in the pipe.
 //!
 //! **Limits.** The pipe never stalls, so a request is admitted only with a place reserved in the queue of the page split
 //! and, if it is new, in the queue of MPT misses: it may turn out to need either. Both places come back as pulses.

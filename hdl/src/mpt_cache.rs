@@ -17,7 +17,8 @@
 //!
 //! **Hazards.** A fill writes its tag in stage 1 and its data in stage 2, the same skew as a lookup reads them, so no
 //! lookup sees a torn line: one that reads the old tag in that cycle reads the old data in the next. A fill that follows
-//! a fill of the same set by one cycle cannot see the other's tag; it is dropped, so that no entry is held twice.
+//! a fill of the same set by one cycle cannot see the other's tag; it is dropped, so that no entry is held twice. Lookups
+//! see a fill two cycles later; the choice of the way to replace knows of a use three cycles later.
 //!
 //! **Limits.** `mpt_sets` times `mpt_ways` lines.
 
@@ -35,7 +36,7 @@ crate::record! {
         is_valid: 1,
         /// Owner.
         table_set: config.table_set_bits(),
-        /// Index above the set number; one zero bit where the set number has them all.
+        /// Index above the set number.
         index: index_tag_bits(config),
         /// Page shift - 12 of the line.
         page_shift: 5,

@@ -11,7 +11,8 @@
 //!
 //! **Timing.** The loop from one piece to the next is an increment of the page number and a countdown.
 //!
-//! **Reset and flush.** Reset drops everything and refills the list of split contexts; `ready` rises when that is done.
+//! **Reset and flush.** Reset drops everything and refills the list of split contexts; `ready` rises when that is done, and
+//! no request may be sent before.
 //!
 //! **Hazards.** A long request (more pages than a split context has slots) uses its slots as a ring. Only one long
 //! request is open at a time, so that one counter of free slots is enough.

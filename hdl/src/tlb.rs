@@ -13,12 +13,13 @@
 //! **Timing.** Memory read, compare, select and add have a stage each. Page addresses are added, not ORed: a page may be
 //! aligned to 4 KiB only. The length takes two stages.
 //!
-//! **Reset and flush.** After reset and after `flush` all tags are scrubbed, one set per cycle; `ready` is low meanwhile
-//! and neither pieces nor results may be sent.
+//! **Reset and flush.** After reset and after `flush` all tags are scrubbed, one set per cycle; `ready` is low meanwhile.
+//! Neither pieces nor results may be sent then, nor together with `flush`.
 //!
 //! **Hazards.** A fill reads the tags of its set first, through a read port of its own, and overwrites the way that holds
-//! the same page, if any; two fills of one set within the three cycles that this takes would not see each other, so the
-//! later one is dropped. Where a hit and a fill update the replacement state in one cycle the hit's update counts.
+//! the same page, if any; pieces see the page four cycles after its result. A result that follows another of its set by one
+//! or two cycles could not see the other's tag, so it is dropped. Where a hit and a fill update the replacement state in one
+//! cycle the hit's update counts.
 //!
 //! **Limits.** `tlb_sets` times `tlb_ways` pages.
 

@@ -4,7 +4,8 @@
 //!
 //! **Handshake.** Channel `looked_up` in, valid only: the page split reserved a place. Channel `context_walk` in and
 //! channel `walk` out, ready/valid. `context_walk_ready` depends on registers and on `walk_ready`, which the walker derives
-//! from registers.
+//! from registers. A walk of the context port passes from `context_walk` to `walk` combinationally: both ends are registers,
+//! and a stage between them would only delay it.
 //!
 //! **Latency and throughput.** Two cycles for a piece, none for a walk of the context port; one walk per cycle.
 //!

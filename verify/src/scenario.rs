@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use keywalk_contract::{Config, Operation, Status, Table, WireClass};
+use keywalk_contract::{Config, Operation, Status, Table, WireClass, mpt_entry};
 use keywalk_cosim::{self as cosim, LineMemory};
 use keywalk_image::{
     Description, Image, ObjectDescription, PageList, QueueBufferDescription, QueueBufferRegionDescription,
@@ -15,7 +15,7 @@ use keywalk_image::{
 use keywalk_model::{
     Beat, BusError, ContextQuery, ContextRequest, Controls, Engine, Geometry, Request, Step, TableSet,
 };
-use rand::seq::IndexedRandom;
+use rand::seq::{IndexedMutRandom, IndexedRandom};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -116,7 +116,11 @@ impl Scenario {
         let mut memory = image.memory.clone();
         damage(&mut random, &image, &mut memory);
 
-        let mut model = Engine::new(image.table_sets.iter().map(model_table_set).collect());
+        let mut table_sets: Vec<TableSet> = image.table_sets.iter().map(model_table_set).collect();
+        if random.random_ratio(1, 3) {
+            damage_bt0(&mut random, &mut table_sets);
+        }
+        let mut model = Engine::new(table_sets);
         model.controls = Controls {
             atomic_shape_check: random.random(),
             zero_entry_literal: random.random_ratio(1, 4),
@@ -397,6 +401,22 @@ fn draw_queue_buffer(random: &mut ChaCha8Rng, number: u32, page_shift_base: u8) 
     }
 }
 
+/// Damages one BT0 base: misaligned, zero or unset.
+fn damage_bt0(random: &mut ChaCha8Rng, table_sets: &mut [TableSet]) {
+    let wants_mpt: bool = random.random();
+    let is_wanted = |table: &Table| !wants_mpt || *table == Table::Mpt;
+    let tables = table_sets.iter_mut().flat_map(|set| Table::ALL.into_iter().zip(&mut set.tables));
+    let tables = tables.filter(|(table, _)| is_wanted(table)).map(|(_, table)| table);
+    let mut bases: Vec<&mut Option<u64>> =
+        tables.flat_map(|table| &mut table.bt0).filter(|base| base.is_some()).collect();
+    let Some(base) = bases.choose_mut(random) else { return };
+    **base = match random.random_range(0..4) {
+        0 => None,
+        1 => Some(0),
+        _ => base.map(|address| address ^ 1 << random.random_range(0..12)),
+    };
+}
+
 /// Damages tables: zero, misaligned and wild pointers, flipped bits of entries, pages that are gone.
 fn damage(random: &mut ChaCha8Rng, image: &Image, memory: &mut SparseMemory) {
     if random.random_ratio(1, 3) {
@@ -409,6 +429,13 @@ fn damage(random: &mut ChaCha8Rng, image: &Image, memory: &mut SparseMemory) {
         targets.extend(roots.map(|region| region.root));
         targets.extend(set.tables.values().flat_map(|table| table.bt0.values().copied()));
         targets.extend(set.queue_buffers.iter().flat_map(|buffer| buffer.regions.iter().map(|region| region.root)));
+    }
+    if let Some(region) = image.table_sets.iter().flat_map(|set| &set.regions).next()
+        && random.random_ratio(1, 4)
+    {
+        // A length that no driver writes: the region runs past 2^64, or spans more pages than a table holds.
+        let length = u64::MAX >> random.random_range(0..24);
+        let _ = memory.write_u64(region.entry_address + u64::from(mpt_entry::LEN.low / 8), length);
     }
     for _ in 0..random.random_range(0..8) {
         let Some(target) = targets.choose(random) else { return };

@@ -129,8 +129,8 @@ crate::layout! {
         HOP / "hop" [36:35] = "Number of the read that failed or could not be issued.";
         IS_CONTEXT / "is_context" [37:37] = "1: the tag is one of the context port, 0: of the request port.";
         PADDING_38 / "padding_38" [39:38] = "Padding.";
-        INDEX / "index" [63:40] = "MPT index, or object number of a context lookup (low 24 bits).";
-        VA / "va" [127:64] = "Virtual address that was being translated, or page index of a walk; 0 where there is none.";
+        INDEX / "index" [63:40] = "MPT index, or object number of a context lookup (low 24 bits); 0 for a queue-buffer walk.";
+        VA / "va" [127:64] = "Virtual address that was being translated, or page index of a queue-buffer walk; 0 for a context lookup.";
     }
 }
 

@@ -66,27 +66,13 @@ const BLOCKS: &[(&str, &str, &str)] = &[
     ("walk_queue", "walk_queue", "small"),
 ];
 
-/// Configurations in which the engine is tested. Each name becomes the name of a design.
+/// Presets in which the engine is tested. Each name becomes the name of a design.
 fn configurations() -> Vec<Config> {
-    let small = Config {
-        name: "small".into(),
-        table_sets: 2,
-        mpt_sets: 4,
-        mpt_ways: 2,
-        tlb_sets: 8,
-        tlb_ways: 2,
-        hem_contexts: 8,
-        walk_contexts: 8,
-        reads_in_flight: 8,
-        table_data_bits: 128,
-        split_contexts: 4,
-        split_pages: 8,
-        response_depth: 16,
-        fault_depth: 4,
-        bt0_slots: 64,
-        ..Config::default()
-    };
-    vec![Config::default(), small]
+    ["default", "small"]
+        .iter()
+        .filter_map(|name| keywalk_gen::presets::find(name))
+        .map(|preset| preset.config())
+        .collect()
 }
 
 /// Configurations in which blocks are tested, but not the engine: every depth at its minimum, no done tracking.

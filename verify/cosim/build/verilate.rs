@@ -16,7 +16,7 @@ const RECIPE: &str = "2";
 
 /// Verilator's own options. Uninitialised state takes random values, so that a reliance on it shows. The warning that is
 /// off is about a name (`interrupt`) that Verilator changes in its C++, which `bindings::ports` knows.
-const OPTIONS: &[&str] = &["--cc", "-O3", "-Wall", "-Wno-SYMRSVDWORD", "--x-assign", "unique", "--x-initial", "unique"];
+const OPTIONS: &[&str] = &["--cc", "-O3", "-Wall", "--x-assign", "unique", "--x-initial", "unique"];
 
 /// Where compiled models are.
 pub struct Cache {

@@ -405,7 +405,7 @@ impl Reference {
 fn check_reset_state(csr: &mut Csr) -> Result<(), Error> {
     let reference = Reference::new(&csr.config);
     reference.check_outputs(csr)?;
-    assert_eq!(csr.get("interrupt")?, 0);
+    assert_eq!(csr.get("interrupt_pin")?, 0);
     for offset in (0..1 << regs::ADDRESS_BITS).step_by(4) {
         let answer = csr.read(offset)?;
         let (value, is_error) = match (register_at(offset), counter_at(offset)) {
@@ -881,13 +881,13 @@ fn pending_interrupts_drive_the_pin_where_enabled_and_a_one_clears() -> Result<(
         csr.set_chances(0);
         csr.bench.run(3)?;
         assert_eq!(csr.value(status)?, bit);
-        assert_eq!(csr.get("interrupt")?, 0, "not enabled");
+        assert_eq!(csr.get("interrupt_pin")?, 0, "not enabled");
         csr.write(enable, !enable_bit, ALL_BYTES)?;
         csr.bench.run(3)?;
-        assert_eq!(csr.get("interrupt")?, 0, "the other one is enabled");
+        assert_eq!(csr.get("interrupt_pin")?, 0, "the other one is enabled");
         csr.write(enable, enable_bit, ALL_BYTES)?;
         csr.bench.run(3)?;
-        assert_eq!(csr.get("interrupt")?, 1);
+        assert_eq!(csr.get("interrupt_pin")?, 1);
         for (value, strobes) in [(!bit, ALL_BYTES), (0, ALL_BYTES), (u32::MAX, ALL_BYTES - 1)] {
             csr.write(status, value, strobes)?;
             assert_eq!(csr.value(status)?, bit, "value {value:#x} strobes {strobes:#x}");
@@ -895,7 +895,7 @@ fn pending_interrupts_drive_the_pin_where_enabled_and_a_one_clears() -> Result<(
         csr.write(status, bit, 1)?;
         csr.bench.run(3)?;
         assert_eq!(csr.value(status)?, 0);
-        assert_eq!(csr.get("interrupt")?, 0);
+        assert_eq!(csr.get("interrupt_pin")?, 0);
     }
     Ok(())
 }

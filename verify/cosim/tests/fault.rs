@@ -97,7 +97,7 @@ impl Rig {
             self.lost_events += 1;
         } else if let Some(event) = came {
             self.expected.push_back((event, cycle));
-            assert!(self.expected.len() as u64 <= self.depth + 1 + u64::from(self.bench[self.faults].len() > 0));
+            assert!(self.expected.len() as u64 <= self.depth + 1 + u64::from(!self.bench[self.faults].is_empty()));
         }
         let mut sent = 0;
         while let Some(received) = self.bench[self.faults].pop() {

@@ -536,8 +536,8 @@ impl Rig {
     }
 
     fn is_busy(&self) -> bool {
-        !(self.queue.is_empty() && self.sending.is_none() && self.staged.is_none() && self.open.is_empty())
-            || !self.expected.is_empty()
+        let is_sent = self.queue.is_empty() && self.sending.is_none() && self.staged.is_none();
+        !(is_sent && self.open.is_empty() && self.expected.is_empty())
     }
 
     /// Runs until every response is there, then checks that every context came back and nothing more happens.
