@@ -49,10 +49,10 @@ fn a_register_without_fields() {
     check(
         &register_map::register_markdown(&regs::table_commit::REGISTER),
         expect![[r#"
-        ### `table_commit`
+            ### `table_commit`
 
-        Offset 0x02c, write, reset 0x00000000. Writing any value applies `table_geometry` and `table_object_count` to the selected table.
-    "#]],
+            Offset 0x02c, write, reset 0x00000000. Writing any value applies `table_geometry` and `table_object_count` to the selected table. Refused with SLVERR, and nothing changes, where table or table set do not exist, bt_num is not 1 to 1024, or entry_bytes_log2 is not legal for the table.
+        "#]],
     );
 }
 

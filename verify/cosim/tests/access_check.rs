@@ -702,18 +702,19 @@ fn random_case(random: &mut ChaCha8Rng) -> Case {
 
 #[test]
 fn random_requests_at_one_per_cycle_and_with_idle_cycles() -> Result<(), Error> {
+    const REQUESTS: u64 = 20_000;
     for (seed, idle_percent) in [(20, 0), (21, 40)] {
         let controls = Controls { atomic_shape_check: seed == 20, hold_mode: seed == 21 };
         let mut rig = Rig::new(seed, controls)?;
         let start = rig.bench.cycles();
-        for _ in 0..6000 {
+        for _ in 0..REQUESTS {
             let case = random_case(&mut rig.random);
             rig.send(case)?;
             while rig.random.random_range(0..100) < idle_percent {
                 rig.idle(1)?;
             }
         }
-        assert!(idle_percent > 0 || rig.bench.cycles() - start == 6000);
+        assert!(idle_percent > 0 || rig.bench.cycles() - start == REQUESTS);
         rig.finish()?;
         let missing: Vec<_> =
             (0..=Status::WindowParent.code()).filter(|status| !rig.statuses.contains(status)).collect();

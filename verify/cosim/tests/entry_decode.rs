@@ -245,10 +245,10 @@ fn random_entries() -> Result<(), Error> {
     let stalls = [Stall::percent(20).up_to(5), Stall::percent(30).up_to(10)];
     for (case, bases) in BASES.into_iter().enumerate() {
         let mut rig = Rig::new(10 + case as u64, bases, if case % 2 == 0 { [Stall::NEVER; 2] } else { stalls })?;
-        for _ in 0..1200 {
+        for _ in 0..4000 {
             rig.push_random()?;
         }
-        rig.finish(10_000)?;
+        rig.finish(40_000)?;
         for (name, _) in &rig.line {
             let values = rig.varying.get(name).map_or(0, HashSet::len);
             assert!(values > 1, "{name} had {values} values");

@@ -660,7 +660,7 @@ fn random_pieces_and_results() -> Result<(), Error> {
             let mut pages = rig.pages_in(0, ways + 1 + phase % 2);
             pages.extend(rig.pages_in(rig.config.tlb_sets as usize - 1, ways + 1));
             let (piece_percent, result_percent) = [(100, 100), (100, 20), (30, 30), (60, 10)][phase % 4];
-            for _ in 0..800 {
+            for _ in 0..3000 {
                 let piece = if rig.random.random_range(0..100) < piece_percent {
                     let page = pages[rig.random.random_range(0..pages.len())];
                     let mut piece = rig.piece_of(page);
@@ -704,7 +704,7 @@ fn random_pieces_and_results() -> Result<(), Error> {
             "{}: {} hits, {} misses, {evictions} evictions, {overwritten} overwritten, {dropped} dropped",
             design.name, rig.hits, rig.misses
         );
-        assert!(rig.hits > 500 && rig.misses > 500 && evictions > 200 && overwritten > 100 && dropped > 100);
+        assert!(rig.hits > 2000 && rig.misses > 2000 && evictions > 1000 && overwritten > 1000 && dropped > 1000);
         Ok(())
     })
 }
