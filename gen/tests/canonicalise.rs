@@ -1,13 +1,14 @@
 //! The canonicaliser changes the text of a module and nothing else: equivalence with kaze's text is proven by yosys,
 //! and lint, names, order, size and speed are checked on designs that are exposed as the hardware layer exposes them.
 
+mod tools;
+
 use kaze::{Context, Module, Signal};
 use keywalk_gen::canonicalise::{Options, RamStyle, canonicalise, parse};
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashSet};
-use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::{Duration, Instant};
+use tools::run_yosys;
 
 /// Exposes operators as the hardware layer does, or leaves them as they are.
 struct Builder<'a> {
@@ -250,38 +251,6 @@ const DESIGNS: [(&str, Design); 8] = [
 
 // ---- tools ----
 
-/// How yosys is run: the program and the arguments in front of the script's path.
-fn yosys() -> (PathBuf, Vec<String>) {
-    let arguments = || vec![String::from("-q"), String::from("-s")];
-    if let Some(program) = std::env::var_os("KEYWALK_YOSYS") {
-        return (program.into(), arguments());
-    }
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    if let Some(program) = std::env::split_paths(&path).map(|folder| folder.join("yosys")).find(|file| file.is_file()) {
-        return (program, arguments());
-    }
-    let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("../build/venv/bin/python3");
-    let found =
-        Command::new(&python).args(["-c", "import pyosys"]).output().is_ok_and(|output| output.status.success());
-    assert!(found, "no yosys: neither KEYWALK_YOSYS, nor `yosys` on PATH, nor pyosys in build/venv; run `make setup`");
-    let program = "import sys; from pyosys import libyosys as y; y.run_pass('script ' + sys.argv[1], y.Design())";
-    (python, vec![String::from("-c"), String::from(program)])
-}
-
-/// Runs the script in the folder; returns whether it succeeded, and what it said.
-fn run_yosys(folder: &Path, script: &str) -> (bool, String) {
-    std::fs::write(folder.join("script.ys"), script).expect("the script is written");
-    let (program, arguments) = yosys();
-    let output = Command::new(&program)
-        .args(arguments)
-        .arg("script.ys")
-        .current_dir(folder)
-        .output()
-        .unwrap_or_else(|error| panic!("{} does not run: {error}; run `make setup`", program.display()));
-    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-    (output.status.success(), text)
-}
-
 /// Gives the state in kaze's text the names of the canonical text, so that yosys can pair it, and resets it with the
 /// clock: that change alone is one of behaviour.
 fn with_canonical_names(text: &str) -> String {
@@ -336,16 +305,15 @@ fn prove_equivalent(top: &str, kaze: &[String], canonical: &[String]) -> (bool, 
 /// Runs Verilator's lint over files named for their modules; returns what it said.
 fn lint(top: &str, modules: &BTreeMap<String, String>) -> String {
     let folder = tempfile::tempdir().expect("there is a temporary folder");
+    let mut list = String::new();
     for (name, text) in modules {
-        std::fs::write(folder.path().join(format!("{name}.v")), text).expect("the module is written");
+        let file = format!("{name}.v");
+        std::fs::write(folder.path().join(&file), text).expect("the module is written");
+        list += &(file + "\n");
     }
-    let output = Command::new("verilator")
-        .args(["--lint-only", "-Wall", &format!("{top}.v")])
-        .current_dir(folder.path())
-        .output()
-        .expect("`verilator` is on PATH; see README.md for what must be installed");
-    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-    if output.status.success() { text } else { format!("verilator failed\n{text}") }
+    std::fs::write(folder.path().join("modules.f"), list).expect("the list is written");
+    let (is_satisfied, said) = tools::lint(folder.path(), top, "modules.f");
+    if is_satisfied { said } else { format!("verilator is not satisfied\n{said}") }
 }
 
 // ---- behaviour ----

@@ -3,9 +3,9 @@
 mod golden;
 mod rtl;
 
-use keywalk_contract::Status;
 use keywalk_model::{Beat, ContextRequest, ContextResponse, Controls, Request};
 
+use crate::hardware::Undefined;
 use crate::tables::Tables;
 
 pub use golden::GoldenDut;
@@ -18,14 +18,12 @@ pub enum DutError {
     #[error("{0}")]
     Bench(#[from] keywalk_cosim::Error),
     /// A status or wire class that the contract does not define.
-    #[error("the response to tag {tag:#x} carries {what} {code}, which is not defined")]
+    #[error("the response to tag {tag:#x}: {undefined}")]
     Undefined {
         /// Tag of the response.
         tag: u16,
-        /// Field.
-        what: &'static str,
-        /// Its value.
-        code: u8,
+        /// Field and value.
+        undefined: Undefined,
     },
     /// Tables that the design cannot be told of.
     #[error("the tables use BT0 slot {slot}, configuration `{config}` has {slots} slots")]
@@ -81,9 +79,4 @@ pub trait Dut {
 
     /// Clock cycles so far, where there is a clock.
     fn cycles(&self) -> Option<u64>;
-}
-
-/// The status of a code.
-fn status(tag: u16, code: u8) -> Result<Status, DutError> {
-    Status::from_code(code).ok_or(DutError::Undefined { tag, what: "status", code })
 }

@@ -6,6 +6,7 @@
 
 pub mod checks;
 pub mod dut;
+pub mod hardware;
 pub mod number;
 pub mod page_list;
 pub mod pieces;

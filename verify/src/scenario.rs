@@ -6,15 +6,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use keywalk_contract::{Config, Operation, Status, Table, WireClass, mpt_entry};
-use keywalk_cosim::{self as cosim, LineMemory};
+use crate::hardware::{self, SharedMemory};
+use keywalk_contract::{Config, Operation, Table, mpt_entry};
+use keywalk_cosim as cosim;
 use keywalk_image::{
     Description, Image, ObjectDescription, PageList, QueueBufferDescription, QueueBufferRegionDescription,
     RegionDescription, RegionKind, Rights, SparseMemory, TableDescription, TableSetDescription,
 };
-use keywalk_model::{
-    Beat, BusError, ContextQuery, ContextRequest, Controls, Engine, Geometry, Request, Step, TableSet,
-};
+use keywalk_model::{Beat, ContextQuery, ContextRequest, Controls, Engine, Geometry, Request, Step, TableSet};
 use rand::seq::{IndexedMutRandom, IndexedRandom};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -33,47 +32,6 @@ pub struct Scenario {
     pub setup: cosim::Setup,
     image: Image,
     random: ChaCha8Rng,
-}
-
-/// Memory that model and hardware share.
-#[derive(Clone, Debug)]
-pub struct SharedMemory(pub Arc<SparseMemory>);
-
-impl LineMemory for SharedMemory {
-    fn line(&self, address: u64) -> Option<[u8; keywalk_image::LINE_BYTES]> {
-        self.0.line(address)
-    }
-}
-
-impl keywalk_model::Memory for SharedMemory {
-    fn read(&self, address: u64, bytes: &mut [u8]) -> Result<(), BusError> {
-        self.0.read(address, bytes).map_err(|_| BusError)
-    }
-}
-
-/// The table set of the hardware's registers that corresponds to one of the model.
-#[must_use]
-pub fn hardware_table_set(table_set: &TableSet) -> cosim::TableSet {
-    let tables = Table::ALL.iter().map(|table| {
-        let context_table = table_set.table(*table);
-        let geometry = context_table.geometry;
-        let slots = context_table.bt0.iter().enumerate();
-        let hardware = cosim::TableGeometry {
-            hop_num: geometry.hop,
-            ba_pg_sz: geometry.ba_pg_sz,
-            buf_pg_sz: geometry.buf_pg_sz,
-            entry_bytes_log2: geometry.entry_bytes_log2,
-            bt_num: geometry.bt_num as u16,
-            object_count: geometry.object_count,
-            bt0: slots.filter_map(|(slot, base)| base.map(|base| (slot as u16, base))).collect(),
-        };
-        (*table, hardware)
-    });
-    cosim::TableSet {
-        tables: tables.collect(),
-        num_mpts_log2: table_set.num_mpts_log2,
-        page_shift_base: table_set.page_shift_base,
-    }
 }
 
 /// The table set of the model that an image describes.
@@ -136,18 +94,10 @@ impl Scenario {
             model.function_map[function] = set;
             function_map.push((function as u8, set));
         }
-        let controls = model.controls;
         let setup = cosim::Setup {
-            table_sets: model.table_sets.iter().map(hardware_table_set).collect(),
+            table_sets: model.table_sets.iter().map(hardware::table_set).collect(),
             function_map,
-            controls: cosim::Controls {
-                atomic_shape_check: controls.atomic_shape_check,
-                zero_entry_literal: controls.zero_entry_literal,
-                index_check: controls.index_check,
-                alignment_check: controls.alignment_check,
-                hold_mode: controls.hold_mode,
-                merge_bytes_max: controls.merge_bytes_max,
-            },
+            controls: hardware::controls(model.controls),
         };
         Self { memory: Arc::new(memory), model, setup, image, random }
     }
@@ -508,39 +458,6 @@ impl RunError {
     }
 }
 
-/// A request in the form of the bench.
-#[must_use]
-pub fn hardware_request(request: &Request) -> cosim::Request {
-    cosim::Request {
-        tag: request.tag,
-        function: request.function,
-        operation: request.operation,
-        key: request.key,
-        pd: request.pd,
-        qpn: request.qpn,
-        va: request.va,
-        length_bytes: request.length,
-    }
-}
-
-/// A beat of the bench in the form of the model; `None` where a code is not defined.
-#[must_use]
-pub fn model_beat(beat: &cosim::Segment) -> Option<Beat> {
-    Some(Beat {
-        tag: beat.tag,
-        function: beat.function,
-        status: Status::from_code(beat.status)?,
-        wire_class: WireClass::from_code(beat.wire_class)?,
-        table: beat.table,
-        hop: beat.hop,
-        segment: beat.segment,
-        first: beat.first,
-        last: beat.last,
-        pa: beat.pa,
-        length: beat.length_bytes,
-    })
-}
-
 impl Scenario {
     /// Puts an engine before the scenario's tables: reset and configured.
     ///
@@ -575,19 +492,10 @@ impl Scenario {
         let queries: Vec<ContextRequest> = (0..context_requests).map(|tag| self.context_request(tag as u16)).collect();
         let begin = engine.cycles();
         for request in &requests {
-            engine.submit(&hardware_request(request))?;
+            engine.submit(&hardware::request(request, request.tag))?;
         }
         for request in &queries {
-            let &ContextRequest { tag, function, query } = request;
-            match query {
-                ContextQuery::Lookup { table, index } => {
-                    engine.submit_context(&cosim::ContextLookup { tag, function, table, index })?;
-                }
-                ContextQuery::Walk { root, hop, ba_pg_sz, buf_pg_sz, index, count } => {
-                    let walk = cosim::BufferWalk { tag, function, index, root, hop, ba_pg_sz, buf_pg_sz, count };
-                    engine.submit_walk(&walk)?;
-                }
-            }
+            hardware::submit_context(engine, request, request.tag)?;
         }
         engine.drain(DRAIN_LIMIT_CYCLES)?;
         let mut outcome = Outcome { cycles: engine.cycles() - begin, ..Outcome::default() };
@@ -595,9 +503,9 @@ impl Scenario {
         while let Some(response) = engine.pop_response() {
             let request = &requests[usize::from(response.tag)];
             let expected = self.model.translate(&memory, request);
-            let beats: Vec<Option<Beat>> = response.segments.iter().map(model_beat).collect();
-            let expected_beats: Vec<Option<Beat>> = expected.beats(request).into_iter().map(Some).collect();
-            if beats != expected_beats {
+            let beats: Result<Vec<Beat>, _> = response.segments.iter().map(hardware::beat).collect();
+            let expected_beats = expected.beats(request);
+            if beats.as_ref() != Ok(&expected_beats) {
                 let (_, steps) = self.model.explain(&memory, request);
                 return Err(RunError::difference(request, &expected_beats, &response.segments, &steps));
             }

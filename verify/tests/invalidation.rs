@@ -7,7 +7,8 @@ use keywalk_cosim::{Dut, Engine, EngineOptions, Invalidation, LineMemory, Reques
 use keywalk_image::{
     Description, Image, PageList, RegionDescription, Rights, SparseMemory, TableDescription, TableSetDescription,
 };
-use keywalk_verify::scenario::{Scenario, hardware_table_set, model_table_set};
+use keywalk_verify::hardware;
+use keywalk_verify::scenario::{Scenario, model_table_set};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -59,7 +60,7 @@ fn engine(dut: &'static Dut, image: &Image, options: EngineOptions) -> (Engine<C
     let memory = Changing(Rc::new(RefCell::new(image.memory.clone())));
     let mut engine = Engine::new(dut, memory.clone(), options).expect("the bench starts");
     engine.reset().expect("the engine becomes ready");
-    let set = hardware_table_set(&model_table_set(&image.table_sets[0]));
+    let set = hardware::table_set(&model_table_set(&image.table_sets[0]));
     engine.setup(&Setup { table_sets: vec![set], ..Setup::default() }).expect("registers answer");
     (engine, memory)
 }
@@ -150,8 +151,8 @@ fn a_reset_at_any_moment_leaves_a_working_engine() {
         let mut scenario = Scenario::draw(seed, &config);
         let mut engine = scenario.engine(&dut::SMALL, EngineOptions::rough(30, seed)).expect("the engine starts");
         for tag in 0..200 {
-            let request = keywalk_verify::scenario::hardware_request(&scenario.request(tag));
-            engine.submit(&request).expect("a legal request");
+            let request = scenario.request(tag);
+            engine.submit(&hardware::request(&request, tag)).expect("a legal request");
         }
         engine.run(seed * 37).expect("the bus rules hold");
         engine.reset().expect("the engine becomes ready again");

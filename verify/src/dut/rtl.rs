@@ -2,14 +2,12 @@
 
 use std::ops::RangeInclusive;
 use std::path::Path;
-use std::sync::Arc;
 
-use keywalk_contract::{Table, WireClass};
-use keywalk_cosim::{self as cosim, Engine, EngineOptions, LineMemory, MemoryOptions, Setup, Stall, TableGeometry};
-use keywalk_image::{LINE_BYTES, SparseMemory};
-use keywalk_model::{Beat, ContextQuery, ContextRequest, ContextResponse, Controls, Request};
+use keywalk_cosim::{self as cosim, Engine, EngineOptions, MemoryOptions, Setup, Stall};
+use keywalk_model::{Beat, ContextRequest, ContextResponse, Controls, Request};
 
-use super::{Dut, DutError, status};
+use super::{Dut, DutError};
+use crate::hardware::{self, SharedMemory};
 use crate::tables::Tables;
 
 /// Requests submitted together; the engine takes as many of them at a time as it can.
@@ -62,15 +60,6 @@ impl RtlOptions {
     }
 }
 
-/// Memory that the golden model reads as well.
-struct SharedMemory(Arc<SparseMemory>);
-
-impl LineMemory for SharedMemory {
-    fn line(&self, address: u64) -> Option<[u8; LINE_BYTES]> {
-        self.0.line(address)
-    }
-}
-
 /// The generated engine.
 pub struct RtlDut {
     design: &'static cosim::Dut,
@@ -89,33 +78,15 @@ impl RtlDut {
 
     fn setup(&self, tables: &Tables, controls: Controls) -> Result<Setup, DutError> {
         let config = self.design.config().unwrap_or_default();
-        let mut listed = Vec::new();
-        for table in Table::ALL {
-            let context_table = tables.table_set.table(table);
-            let geometry = context_table.geometry;
-            let set = |(slot, base): (usize, &Option<u64>)| base.map(|base| (slot, base));
-            let slots: Vec<_> = context_table.bt0.iter().enumerate().filter_map(set).collect();
-            if let Some((slot, _)) = slots.iter().find(|(slot, _)| *slot >= config.bt0_slots as usize) {
-                let (slot, slots) = (*slot, config.bt0_slots);
-                return Err(DutError::TooManySlots { slot, config: config.name, slots });
+        for context_table in &tables.table_set.tables {
+            let mut bases = context_table.bt0.iter().enumerate().skip(config.bt0_slots as usize);
+            if let Some((slot, _)) = bases.find(|(_, base)| base.is_some()) {
+                return Err(DutError::TooManySlots { slot, config: config.name, slots: config.bt0_slots });
             }
-            let described = TableGeometry {
-                hop_num: geometry.hop,
-                ba_pg_sz: geometry.ba_pg_sz,
-                buf_pg_sz: geometry.buf_pg_sz,
-                entry_bytes_log2: geometry.entry_bytes_log2,
-                bt_num: geometry.bt_num as u16,
-                object_count: geometry.object_count,
-                bt0: slots.into_iter().map(|(slot, base)| (slot as u16, base)).collect(),
-            };
-            listed.push((table, described));
         }
-        let table_set = cosim::TableSet {
-            tables: listed,
-            num_mpts_log2: tables.table_set.num_mpts_log2,
-            page_shift_base: tables.table_set.page_shift_base,
-        };
-        Ok(Setup { table_sets: vec![table_set], function_map: Vec::new(), controls: controls_of(controls) })
+        let table_set = hardware::table_set(&tables.table_set);
+        let controls = hardware::controls(controls);
+        Ok(Setup { table_sets: vec![table_set], function_map: Vec::new(), controls })
     }
 
     /// Limit of a wait without any answer.
@@ -173,34 +144,10 @@ impl RtlDut {
     }
 }
 
-fn controls_of(controls: Controls) -> cosim::Controls {
-    cosim::Controls {
-        atomic_shape_check: controls.atomic_shape_check,
-        zero_entry_literal: controls.zero_entry_literal,
-        index_check: controls.index_check,
-        alignment_check: controls.alignment_check,
-        hold_mode: controls.hold_mode,
-        merge_bytes_max: controls.merge_bytes_max,
-    }
-}
-
 /// A beat in the model's terms, with the tag of the request that it answers.
 fn beat_of(segment: &cosim::Segment, tag: u16) -> Result<Beat, DutError> {
-    let class = segment.wire_class;
-    let undefined = DutError::Undefined { tag: segment.tag, what: "wire class", code: class };
-    Ok(Beat {
-        tag,
-        function: segment.function,
-        status: status(segment.tag, segment.status)?,
-        wire_class: WireClass::from_code(class).ok_or(undefined)?,
-        table: segment.table,
-        hop: segment.hop,
-        segment: segment.segment,
-        first: segment.first,
-        last: segment.last,
-        pa: segment.pa,
-        length: segment.length_bytes,
-    })
+    let beat = hardware::beat(segment).map_err(|undefined| DutError::Undefined { tag: segment.tag, undefined })?;
+    Ok(Beat { tag, ..beat })
 }
 
 impl Dut for RtlDut {
@@ -223,25 +170,15 @@ impl Dut for RtlDut {
         let engine = self.engine()?;
         for _ in 0..IDLE_POLLS {
             if engine.is_idle()? {
-                return Ok(engine.set_controls(&controls_of(controls))?);
+                return Ok(engine.set_controls(&hardware::controls(controls))?);
             }
         }
         Err(DutError::NotIdle)
     }
 
     fn translate(&mut self, requests: &[Request]) -> Result<Vec<Vec<Beat>>, DutError> {
-        let submit = |engine: &mut Engine<SharedMemory>, request: &Request, tag| {
-            engine.submit(&cosim::Request {
-                tag,
-                function: request.function,
-                operation: request.operation,
-                key: request.key,
-                pd: request.pd,
-                qpn: request.qpn,
-                va: request.va,
-                length_bytes: request.length,
-            })
-        };
+        let submit =
+            |engine: &mut Engine<SharedMemory>, request: &Request, tag| engine.submit(&hardware::request(request, tag));
         let pop =
             |engine: &mut Engine<SharedMemory>| engine.pop_response().map(|response| (response.tag, response.segments));
         let answers = self.exchange(requests, submit, pop)?;
@@ -252,22 +189,14 @@ impl Dut for RtlDut {
     }
 
     fn context(&mut self, requests: &[ContextRequest]) -> Result<Vec<ContextResponse>, DutError> {
-        let submit = |engine: &mut Engine<SharedMemory>, request: &ContextRequest, tag| match request.query {
-            ContextQuery::Lookup { table, index } => {
-                engine.submit_context(&cosim::ContextLookup { tag, function: request.function, table, index })
-            }
-            ContextQuery::Walk { root, hop, ba_pg_sz, buf_pg_sz, index, count } => {
-                let function = request.function;
-                engine.submit_walk(&cosim::BufferWalk { tag, function, index, root, hop, ba_pg_sz, buf_pg_sz, count })
-            }
-        };
         let pop = |engine: &mut Engine<SharedMemory>| engine.pop_context().map(|answer| (answer.tag, answer));
-        let answers = self.exchange(requests, submit, pop)?;
+        let answers = self.exchange(requests, hardware::submit_context, pop)?;
         let response = |(request, answer): (&ContextRequest, cosim::ContextAnswer)| {
             Ok(ContextResponse {
                 tag: request.tag,
                 function: answer.function,
-                status: status(answer.tag, answer.status)?,
+                status: hardware::status(answer.status)
+                    .map_err(|undefined| DutError::Undefined { tag: answer.tag, undefined })?,
                 table: answer.table,
                 hop: answer.hop,
                 address: answer.address,
