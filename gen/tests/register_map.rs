@@ -62,15 +62,16 @@ fn a_stream_port() {
     check(
         &register_map::stream_markdown(done),
         expect![[r#"
-        ### `s_axis_done`
+            ### `s_axis_done`
 
-        All DMA of one response has completed. 24 bits of TDATA, to the engine.
+            All DMA of one response has completed. Every response is reported exactly once, an error too: reports are counted,
+             not matched. 24 bits of TDATA, to the engine.
 
-        | Bits | Field | Width | Meaning |
-        | --- | --- | --- | --- |
-        | 15:0 | `tag` | 16 | The response's tag. |
-        | 23:16 | `function` | 8 | The response's function. |
-    "#]],
+            | Bits | Field | Width | Meaning |
+            | --- | --- | --- | --- |
+            | 15:0 | `tag` | 16 | The response's tag. |
+            | 23:16 | `function` | 8 | The response's function. |
+        "#]],
     );
 }
 

@@ -4,12 +4,12 @@
 //! the order in which they come, to `m_axis_ctx`.
 //!
 //! **Handshake.** Channel `context_request` in, ready/valid; `context_request_ready` depends on registers. Channels
-//! `lookup` and `walk` out, ready/valid. Channel `answer` in (from the HEM lookup), ready/valid; channel `result` in (from
-//! the walker), valid only: a place was reserved. Channel `context_response` out, ready/valid. Channel `event` out with
+//! `lookup` and `walk` out, ready/valid. Channel `answer` in (from the HEM lookup), ready/valid, and channel
+//! `result` in (from the walker), valid only: both have a place reserved, so `answer_ready` is always set. Channel `context_response` out, ready/valid. Channel `event` out with
 //! `event_valid`: taken when `event_ready`.
 //!
-//! **Latency and throughput.** Five cycles from a request to its lookup or walk; one from a lookup's answer to the
-//! response, three from a walk's result. One request per cycle.
+//! **Latency and throughput.** Five cycles from a request to its lookup or walk; three from an answer or a
+//! result to the response. One request per cycle.
 //!
 //! **Timing.** The shift of a direct buffer's index has a stage of its own.
 //!
@@ -169,19 +169,22 @@ impl ContextPort {
                 index: result.index,
             },
         );
-        let answer_valid = b.input("answer_valid", 1);
-        let answer = input_channel(b, "answer", ContextAnswer::widths(config));
+        // Lookups have a place reserved as well, so that an answer never waits in the HEM lookup, where it would keep a
+        // context from the requests.
+        let (answer_queue, answers) = Fifo::new(design, b, "answers", DEPTH, ContextAnswer::widths(config));
+        answer_queue.push(b.input("answer_valid", 1), input_channel(b, "answer", ContextAnswer::widths(config)));
+        b.output("answer_ready", answers.in_ready);
         let out_valid = b.register_reset("out_valid", 1, 0);
         let event_valid = b.register_reset("event_valid_q", 1, 0);
         let response_ready = b.input("context_response_ready", 1);
         let event_ready = b.input("event_ready", 1);
         let may_load = ((!out_valid.value | response_ready) & (!event_valid.value | event_ready)).named("may_load");
-        let load = (may_load & (results.out_valid | answer_valid)).named("load");
+        let load = (may_load & (results.out_valid | answers.out_valid)).named("load");
         result_queue.pop(may_load);
-        b.output("answer_ready", may_load & !results.out_valid);
-        let chosen = hold_record(mux_record(results.out_valid, results.out, answer), "out", load);
+        answer_queue.pop(may_load & !results.out_valid);
+        let chosen = hold_record(mux_record(results.out_valid, results.out, answers.out), "out", load);
         let is_walk = results.out_valid.hold("out_is_walk", load);
-        let (names, _) = failed_table(results.out_valid.mux(results.out.status, answer.status));
+        let (names, _) = failed_table(results.out_valid.mux(results.out.status, answers.out.status));
         out_valid.next(load | (out_valid.value & !response_ready));
         event_valid.next((load & names) | (event_valid.value & !event_ready));
         b.output("context_response_valid", out_valid.value);

@@ -40,9 +40,9 @@
 //! Interrupts: an event in the cycle of a clearing write leaves the bit set.
 //!
 //! # Limits
-//! Counters wrap at 2^64. The high half of a counter whose low half was not read since reset is 0. Geometry is
-//! passed on as written: values outside the documented ranges are the software's error. `num_mpts_log2` above 24
-//! counts as 24, `page_shift_base` below 12 as 12.
+//! Counters wrap at 2^64. The high half of a counter whose low half was not read since reset is 0. A geometry that no
+//! table has is refused; one with more BT0 slots than the configuration holds is taken, and its upper slots stay unset.
+//! `num_mpts_log2` above 24 counts as 24, `page_shift_base` below 12 as 12.
 
 use crate::prim::{Builder, Design, Ram, RamStyle, Register, Signal, concat, or_all, output_channel, select_one_hot};
 use crate::records::{Bt0Write, GeometryWrite};

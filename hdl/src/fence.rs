@@ -15,7 +15,8 @@
 //!
 //! **Hazards.** `pause` acts on admission one cycle after it rises; whether all is idle is asked only four cycles later.
 //!
-//! **Limits.** 32768 responses whose DMA is not reported done: admission pauses there.
+//! **Limits.** The reporter of `s_axis_done` is trusted to report every response once: a report too many completes a
+//! fence too early. 32768 responses whose DMA is not reported done: admission pauses there.
 
 use crate::prim::{Design, Signal, select_first};
 use keywalk_contract::Config;
@@ -61,8 +62,8 @@ impl Fence {
         let caches_ready = b.input("caches_ready", 1);
         let invalidated_ready = b.input("invalidated_ready", 1);
 
-        // Requests whose response has not left, and responses whose DMA is not done. A report that belongs to no response
-        // is ignored.
+        // Requests whose response has not left, and responses whose DMA is not done. Reports are counted, not matched: one
+        // that comes while nothing is outstanding is ignored, any other one counts for some response.
         let in_flight = b.register_reset("in_flight", COUNT_BITS, 0);
         in_flight.next(in_flight.value + accepted.resize(COUNT_BITS) + finished.repeat(COUNT_BITS));
         let undone = b.register_reset("undone", COUNT_BITS, 0);

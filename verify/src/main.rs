@@ -231,12 +231,15 @@ fn vectors(args: &VectorsArgs) -> Result<u8, Refusal> {
         })),
     });
     let report = Report::new(if is_rtl { "rtl" } else { "model" }, options, files);
+    print(&report.summary());
     if let Some(path) = &args.json {
         let text = serde_json::to_string_pretty(&report).map_err(Refusal::unusable)?;
         fs::write(path, text + "\n")
             .map_err(|error| Refusal::unusable(format!("--json {}: {error}", path.display())))?;
     }
-    print(&report.summary());
+    if report.passed + report.failed == 0 {
+        return Err(Refusal::unusable("the files hold no row to check"));
+    }
     Ok(if report.failed == 0 { PASSED } else { FAILED })
 }
 

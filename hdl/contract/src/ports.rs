@@ -59,7 +59,8 @@ crate::layout! {
 }
 
 crate::layout! {
-    /// All DMA of one response has completed.
+    /// All DMA of one response has completed. Every response is reported exactly once, an error too: reports are counted,
+    /// not matched.
     pub mod done: 3 bytes {
         TAG / "tag" [15:0] = "The response's tag.";
         FUNCTION / "function" [23:16] = "The response's function.";

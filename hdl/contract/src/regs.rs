@@ -86,7 +86,7 @@ registers! {
     }
     status / "status" @ 0x008 ReadOnly = 0, "State of the engine." {
         READY / "ready" [0:0] = "Every RAM has been scrubbed; requests are accepted.";
-        IDLE / "idle" [1:1] = "No request, context lookup or invalidation is in flight.";
+        IDLE / "idle" [1:1] = "No request, context lookup or invalidation is in flight, and all DMA of earlier responses is reported done.";
     }
     control / "control" @ 0x00c ReadWrite = 0x0000_000d, "Switches. Change them while `status.idle` is 1." {
         ATOMIC_SHAPE_CHECK / "atomic_shape_check" [0:0] = "Refuse an atomic that is not 8 bytes long and 8-byte aligned.";
@@ -118,7 +118,7 @@ registers! {
         BA_PG_SZ / "ba_pg_sz" [7:4] = "BA page size: log2(bytes) - 12.";
         BUF_PG_SZ / "buf_pg_sz" [11:8] = "Chunk size: log2(bytes) - 12.";
         ENTRY_BYTES_LOG2 / "entry_bytes_log2" [15:12] = "log2 of the entry's bytes, 5 to 12; 6 for the MPT.";
-        BT_NUM / "bt_num" [26:16] = "Number of BT0 slots, 1 to 1024; the level-0 index is taken modulo it.";
+        BT_NUM / "bt_num" [26:16] = "Number of BT0 slots, 1 to 1024; slots beyond those of the configuration are unset; the level-0 index is taken modulo it.";
     }
     table_object_count / "table_object_count" @ 0x028 ReadWrite = 0, "Staged number of objects of the selected table." {
         COUNT / "count" [31:0] = "An index at or above it fails. 0: unchecked.";

@@ -14,8 +14,7 @@ pub const RUNTIME_LIBRARY: &str = "keywalk_verilated_runtime";
 /// Changes when the way of compiling changes, so that old results are not used again.
 const RECIPE: &str = "2";
 
-/// Verilator's own options. Uninitialised state takes random values, so that a reliance on it shows. The warning that is
-/// off is about a name (`interrupt`) that Verilator changes in its C++, which `bindings::ports` knows.
+/// Verilator's own options. Uninitialised state takes random values, so that a reliance on it shows.
 const OPTIONS: &[&str] = &["--cc", "-O3", "-Wall", "--x-assign", "unique", "--x-initial", "unique"];
 
 /// Where compiled models are.

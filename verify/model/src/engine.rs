@@ -1,6 +1,6 @@
 //! The engine as a whole: a request in, segments or an exact failure out.
 
-use keywalk_contract::hem::PAGE_SIZE_FIELD_MAX;
+use keywalk_contract::hem::{PAGE_SHIFT_MIN, PAGE_SIZE_FIELD_MAX};
 use keywalk_contract::key::{NUM_MPTS_LOG2_MAX, ROTATE_BITS};
 use keywalk_contract::mpt_entry::{self, PBL_BA_SHIFT};
 use keywalk_contract::{Status, Table, WireClass};
@@ -308,6 +308,7 @@ impl TableSet {
     /// Page shift of a page-size field of a page table. Numbers are cut to the width of their register or port field.
     pub(crate) fn page_shift(&self, buf_pg_sz: u8) -> u32 {
         let field = |value: u8| u32::from(value) & PAGE_SIZE_FIELD_MAX;
-        field(self.page_shift_base) + field(buf_pg_sz)
+        // As the register: a value below the legal range counts as its lower end.
+        field(self.page_shift_base).max(PAGE_SHIFT_MIN) + field(buf_pg_sz)
     }
 }
