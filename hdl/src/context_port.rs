@@ -19,9 +19,10 @@
 //!
 //! **Limits.** 16 requests in flight.
 
+use crate::function_map::FunctionMap;
 use crate::prim::{
-    Credit, Design, Fifo, Ram, RamStyle, Record, delay_record, hold_record, input_channel, mux_record, output_channel,
-    scrub, zero_record,
+    Credit, Design, Fifo, Record, delay_record, hold_record, input_channel, mux_record, output_channel,
+    select_by_number, zero_record,
 };
 use crate::records::{ContextAnswer, ContextLookup, Event, WalkRequest, WalkResult};
 use crate::response_port::failed_table;
@@ -67,14 +68,10 @@ impl ContextPort {
         let request = input_channel(b, "context_request", ContextRequest::widths(config));
         let pause = b.input("pause", 1);
         let bases: Vec<_> = (0..config.table_sets).map(|set| b.input(&format!("page_shift_base_{set}"), 2)).collect();
-        let map_write = b.input("function_map_write_valid", 1);
-        let map_function = b.input("function_map_write_function", config.function_bits);
-        let map_table_set = b.input("function_map_write_table_set", config.table_set_bits());
-        let zero_set = b.literal(0, config.table_set_bits());
+        let function_map = FunctionMap::new(b, config);
+        let running = function_map.running;
 
         let credit = Credit::new(b, "credit", DEPTH);
-        let map_scrub = scrub(b, "function_map_scrub", config.function_bits, b.flag(false));
-        let running = (!map_scrub.busy).delay_reset("running");
         b.output("ready", running);
         let request_ready = (credit.available & running & !pause).named("request_ready");
         b.output("context_request_ready", request_ready);
@@ -85,25 +82,10 @@ impl ContextPort {
         // Stage 1: the table set.
         let s1_valid = accept.delay_reset("s1_valid");
         let s1 = delay_record(request, "s1");
-        let words = 1 << config.function_bits;
-        let table_set = if config.table_sets > 1 {
-            let map = Ram::of_words(b, "function_map", words, RamStyle::for_depth(words), config.table_set_bits());
-            map.write_word(
-                map_scrub.busy.mux(map_scrub.address, map_function),
-                map_scrub.busy.mux(zero_set, map_table_set),
-                map_scrub.busy | map_write,
-            );
-            map.read_word(request.function, b.flag(true))
-        } else {
-            zero_set
-        };
+        let table_set = function_map.table_set(config, request.function);
 
         // Stage 2: the page shift.
-        let base = bases
-            .iter()
-            .enumerate()
-            .skip(1)
-            .fold(bases[0], |chosen, (set, base)| table_set.is(set as u128).mux(*base, chosen));
+        let base = select_by_number(&bases, table_set);
         let s2_valid = s1_valid.delay_reset("s2_valid");
         let s2_table_set = table_set.delay("s2_table_set");
         let s2_shift = (base.resize(5) + s1.buf_pg_sz.resize(5)).delay("s2_shift");

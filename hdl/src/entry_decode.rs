@@ -17,7 +17,9 @@
 //!
 //! **Limits.** A credit per place in the output queue keeps the pipe from overrunning it.
 
-use crate::prim::{Credit, Design, Fifo, bit_range, concat, delay_record, input_channel, output_channel};
+use crate::prim::{
+    Credit, Design, Fifo, bit_range, concat, delay_record, input_channel, output_channel, select_by_number,
+};
 use crate::records::{Lookup, MptLine, Replay};
 use keywalk_contract::mpt_entry::{self, STATE_VALID};
 use keywalk_contract::{Config, Field, Operation};
@@ -63,11 +65,7 @@ impl EntryDecode {
         };
         let rights: Vec<_> =
             Operation::ALL.iter().rev().map(|operation| operation.right().map_or_else(|| b.flag(true), get)).collect();
-        let base = bases
-            .iter()
-            .enumerate()
-            .skip(1)
-            .fold(bases[0], |chosen, (set, base)| replay.table_set.is(set as u128).mux(*base, chosen));
+        let base = select_by_number(&bases, replay.table_set);
         let is_window = get(mpt_entry::MR_MW);
         let mut line = MptLine {
             key: get(mpt_entry::LKEY),

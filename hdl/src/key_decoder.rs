@@ -21,7 +21,8 @@
 //! **Limits.** The pipe never stalls, so a request is admitted only with a place reserved in the queue of the page split
 //! and, if it is new, in the queue of MPT misses: it may turn out to need either. Both places come back as pulses.
 
-use crate::prim::{Credit, Design, Ram, RamStyle, delay_record, input_channel, mux_record, output_channel, scrub};
+use crate::function_map::FunctionMap;
+use crate::prim::{Credit, Design, delay_record, input_channel, mux_record, output_channel, select_by_number};
 use crate::records::{Lookup, MptLine, Request};
 use keywalk_contract::{Config, key::INDEX_BITS};
 
@@ -52,14 +53,11 @@ impl KeyDecoder {
         let replay_line = input_channel(b, "line", MptLine::widths(config));
         let pause = b.input("pause", 1);
         let masks: Vec<_> = (0..config.table_sets).map(|set| b.input(&format!("mpt_mask_{set}"), 24)).collect();
-        let map_write = b.input("function_map_write_valid", 1);
-        let map_function = b.input("function_map_write_function", config.function_bits);
-        let map_table_set = b.input("function_map_write_table_set", config.table_set_bits());
+        let function_map = FunctionMap::new(b, config);
+        let running = function_map.running;
 
         let split = Credit::new(b, "split_credit", SPLIT_QUEUE_DEPTH);
         let miss = Credit::new(b, "miss_credit", MISS_QUEUE_DEPTH);
-        let map_scrub = scrub(b, "function_map_scrub", config.function_bits, b.flag(false));
-        let running = (!map_scrub.busy).delay_reset("running");
         let replay_ready = (split.available & running).named("replay_admissible");
         let request_ready =
             (split.available & miss.available & running & !pause & !replay_valid).named("request_admissible");
@@ -99,20 +97,9 @@ impl KeyDecoder {
         lookup = delay_record(lookup, "s1");
         line = delay_record(line, "s1_line");
         if config.table_sets > 1 {
-            let words = 1 << config.function_bits;
-            let map = Ram::of_words(b, "function_map", words, RamStyle::for_depth(words), config.table_set_bits());
-            map.write_word(
-                map_scrub.busy.mux(map_scrub.address, map_function),
-                map_scrub.busy.mux(zero_set, map_table_set),
-                map_scrub.busy | map_write,
-            );
-            let mapped = map.read_word(request.function, b.flag(true));
+            let mapped = function_map.table_set(config, request.function);
             lookup.table_set = lookup.is_replay.mux(lookup.table_set, mapped);
-            let mask = masks
-                .iter()
-                .enumerate()
-                .skip(1)
-                .fold(masks[0], |chosen, (set, mask)| lookup.table_set.is(set as u128).mux(*mask, chosen));
+            let mask = select_by_number(&masks, lookup.table_set);
             lookup.index = lookup.index & lookup.is_replay.mux(b.literal(INDEX_MASK, INDEX_BITS), mask);
             valid = valid.delay_reset("s2_valid");
             lookup = delay_record(lookup, "s2");

@@ -7,6 +7,7 @@ pub mod csr;
 pub mod entry_decode;
 pub mod fault;
 pub mod fence;
+pub mod function_map;
 pub mod hem_lookup;
 pub mod key_decoder;
 pub mod modulo;

@@ -65,7 +65,6 @@ pub struct FifoPort<'a, T> {
     pub out_valid: Signal<'a>,
     /// The entry.
     pub out: T,
-    marker: std::marker::PhantomData<&'a ()>,
 }
 
 impl<'a, R: Record<u32>> Fifo<'a, R>
@@ -93,7 +92,6 @@ where
             in_ready: instance.output("in_ready", 1),
             out_valid: instance.output("out_valid", 1),
             out: widths.clone().map(&mut |_, _| fields.next().expect("one signal per field")),
-            marker: std::marker::PhantomData,
         };
         (Self { instance, widths }, port)
     }

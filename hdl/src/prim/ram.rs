@@ -9,8 +9,6 @@ use super::signal::Signal;
 pub enum RamStyle {
     /// Block RAM.
     Block,
-    /// UltraRAM.
-    Ultra,
     /// LUT RAM.
     Distributed,
 }
@@ -25,7 +23,6 @@ impl RamStyle {
     fn suffix(self) -> &'static str {
         match self {
             Self::Block => "block",
-            Self::Ultra => "ultra",
             Self::Distributed => "distributed",
         }
     }

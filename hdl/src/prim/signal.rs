@@ -278,3 +278,13 @@ pub fn encode_one_hot<'a>(flags: &[Signal<'a>], bits: u32) -> Signal<'a> {
 pub fn select_first<'a>(cases: &[(Signal<'a>, Signal<'a>)], otherwise: Signal<'a>) -> Signal<'a> {
     cases.iter().rev().fold(otherwise, |rest, (condition, value)| condition.mux(*value, rest))
 }
+
+/// The value of that number; the first one for a number without a value.
+///
+/// # Panics
+/// On an empty list.
+#[must_use]
+pub fn select_by_number<'a>(values: &[Signal<'a>], number: Signal<'a>) -> Signal<'a> {
+    let (first, rest) = values.split_first().expect("at least one value");
+    rest.iter().zip(1u128..).fold(*first, |chosen, (value, of)| number.is(of).mux(*value, chosen))
+}
