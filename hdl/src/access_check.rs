@@ -172,6 +172,8 @@ impl AccessCheck {
             hop_num: s4_hop_num,
             ba_pg_sz: s4_ba_pg_sz,
             page_count: s4_page_count,
+            admission: s4.admission,
+            epoch: s4.epoch,
         };
         b.output("checked_valid", (s4_valid & !is_miss).delay_reset("s5_valid"));
         output_channel(b, "checked", delay_record(checked, "s5"));
@@ -186,6 +188,8 @@ impl AccessCheck {
             va: s4.va,
             length: s4.length,
             index: s4.index,
+            admission: s4.admission,
+            epoch: s4.epoch,
         };
         b.output("miss_valid", is_miss.delay_reset("s5_miss"));
         output_channel(b, "miss", delay_record(miss, "s5_miss"));

@@ -24,7 +24,7 @@ use crate::prim::{
     Credit, Design, Fifo, Record, delay_record, hold_record, input_channel, mux_record, output_channel,
     select_by_number, zero_record,
 };
-use crate::records::{ContextAnswer, ContextLookup, Event, WalkRequest, WalkResult};
+use crate::records::{ADMISSION_BITS, ContextAnswer, ContextLookup, EPOCH_BITS, Event, WalkRequest, WalkResult};
 use crate::response_port::failed_table;
 use keywalk_contract::Config;
 
@@ -79,6 +79,10 @@ impl ContextPort {
         b.output("accepted", accept.delay_reset("accepted_q"));
         b.output("empty", credit.full);
 
+        // Nothing is noted of the admission yet.
+        let s3_admission = b.literal(0, ADMISSION_BITS);
+        let s3_epoch = b.literal(0, EPOCH_BITS);
+
         // Stage 1: the table set.
         let s1_valid = accept.delay_reset("s1_valid");
         let s1 = delay_record(request, "s1");
@@ -108,6 +112,8 @@ impl ContextPort {
                 table_set: s3_table_set,
                 table: s3.table,
                 index: s3.index,
+                admission: s3_admission,
+                epoch: s3_epoch,
             },
         );
         lookup_queue.pop(b.input("lookup_ready", 1));
@@ -126,6 +132,8 @@ impl ContextPort {
             check_index: s3.count.any(),
             count: s3.count,
             offset: s3_offset,
+            admission: s3_admission,
+            epoch: s3_epoch,
             ..zero_record(b, WalkRequest::widths(config))
         };
         let (walk_queue, walks) = Fifo::new(design, b, "walks", DEPTH, WalkRequest::widths(config));
@@ -149,6 +157,7 @@ impl ContextPort {
                 hop: result.hop,
                 address: result.address,
                 index: result.index,
+                admission: result.admission,
             },
         );
         // Lookups have a place reserved as well, so that an answer never waits in the HEM lookup, where it would keep a
@@ -171,7 +180,7 @@ impl ContextPort {
         event_valid.next((load & names) | (event_valid.value & !event_ready));
         b.output("context_response_valid", out_valid.value);
         for (name, signal) in chosen.list() {
-            if name != "index" {
+            if !matches!(name, "index" | "admission") {
                 b.output(&format!("context_response_{name}"), signal);
             }
         }

@@ -62,6 +62,8 @@ impl EntryDecode {
             is_replay: b.flag(true),
             status: replay.status,
             hop: replay.hop,
+            admission: replay.admission,
+            epoch: replay.epoch,
         };
         let rights: Vec<_> =
             Operation::ALL.iter().rev().map(|operation| operation.right().map_or_else(|| b.flag(true), get)).collect();

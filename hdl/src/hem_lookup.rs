@@ -41,8 +41,8 @@ use crate::prim::{
 };
 use crate::record;
 use crate::records::{
-    Bt0Write, ContextAnswer, ContextLookup, GeometryWrite, LineRequest, LineResponse, MissRequest, Replay,
-    line_context_bits,
+    ADMISSION_BITS, Bt0Write, ContextAnswer, ContextLookup, GeometryWrite, LineRequest, LineResponse, MissRequest,
+    Replay, line_context_bits,
 };
 use keywalk_contract::hem::{BA_ENTRY_BYTES_LOG2, ENTRY_BYTES_LOG2, PAGE_SHIFT_MIN, TABLE_BITS, TABLE_CODE_MTR};
 use keywalk_contract::{Config, Status, Table, mpt_entry, status};
@@ -196,6 +196,7 @@ record! {
         tag: config.tag_bits,
         function: config.function_bits,
         index: INDEX_BITS,
+        admission: ADMISSION_BITS,
     }
 }
 
@@ -475,7 +476,8 @@ impl<'a> Parts<'_, '_, 'a> {
             RamStyle::for_depth(config.hem_contexts),
             Asked::widths(config),
         );
-        let asked = Asked { tag: lookup.tag, function: lookup.function, index: lookup.index };
+        let asked =
+            Asked { tag: lookup.tag, function: lookup.function, index: lookup.index, admission: lookup.admission };
         questions.write(free.number, asked, accept & is_context.value);
 
         let table_set = is_context.value.mux(lookup.table_set, miss.table_set);
@@ -699,6 +701,7 @@ impl<'a> Parts<'_, '_, 'a> {
             context: held.context.resize(line_context_bits(config)),
             level: held.level,
             word: held.word,
+            generation: b.flag(false),
             line: held.line,
         };
         b.output("line_request_valid", valid.value);
@@ -765,6 +768,8 @@ impl<'a> Parts<'_, '_, 'a> {
             entry_1: entry.entry_1,
             entry_2: entry.entry_2,
             entry_3: entry.entry_3,
+            admission: request.admission,
+            epoch: request.epoch,
         };
         b.output("replay_valid", replay_valid.value);
         output_channel(b, "replay", replay);
@@ -779,6 +784,7 @@ impl<'a> Parts<'_, '_, 'a> {
             hop: answers.out.hop.hold("answer_q_hop", fetch_answer),
             address: address.hold("answer_q_address", fetch_answer),
             index: asked.index,
+            admission: asked.admission,
         };
         b.output("answer_valid", answer_valid.value);
         output_channel(b, "answer", answer);

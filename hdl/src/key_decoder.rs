@@ -23,7 +23,7 @@
 
 use crate::function_map::FunctionMap;
 use crate::prim::{Credit, Design, delay_record, input_channel, mux_record, output_channel, select_by_number};
-use crate::records::{Lookup, MptLine, Request};
+use crate::records::{ADMISSION_BITS, EPOCH_BITS, Lookup, MptLine, Request};
 use keywalk_contract::{Config, key::INDEX_BITS};
 
 /// All bits of an index: a replay brings an index that is masked already.
@@ -86,6 +86,8 @@ impl KeyDecoder {
             is_replay: b.flag(false),
             status: b.literal(0, 8),
             hop: b.literal(0, 2),
+            admission: b.literal(0, ADMISSION_BITS),
+            epoch: b.literal(0, EPOCH_BITS),
         };
         let mut valid = (admit_replay | admit_request).delay_reset("s1_valid");
         let mut lookup = mux_record(replay_valid, replay, new);

@@ -43,7 +43,9 @@ use crate::prim::{
     input_channel, output_channel, select_one_hot,
 };
 use crate::record;
-use crate::records::{LineRequest, LineResponse, WalkRequest, WalkResult, line_context_bits};
+use crate::records::{
+    ADMISSION_BITS, EPOCH_BITS, LineRequest, LineResponse, WalkRequest, WalkResult, line_context_bits,
+};
 use keywalk_contract::{Config, Status, key, status};
 
 /// log2 of the bytes of a table entry.
@@ -137,6 +139,10 @@ record! {
         split_toggle: 1,
         /// As in the request.
         index: INDEX_BITS,
+        /// As in the request.
+        admission: ADMISSION_BITS,
+        /// As in the request.
+        epoch: EPOCH_BITS,
     }
 }
 
@@ -157,6 +163,8 @@ impl<'a> Origin<Signal<'a>> {
             split_slot: walk.split_slot,
             split_toggle: walk.split_toggle,
             index: walk.index,
+            admission: walk.admission,
+            epoch: walk.epoch,
         }
     }
 }
@@ -303,6 +311,7 @@ fn read_of<'a>(
         context: context.resize(line_context_bits(config)),
         level,
         word: address.bits(5, 3),
+        generation: context.builder().flag(false),
         line: address.bits(63, 6),
     }
 }
@@ -393,6 +402,8 @@ fn land<'a>(
         split_slot: origin.split_slot,
         split_toggle: origin.split_toggle,
         index: origin.index,
+        admission: origin.admission,
+        epoch: origin.epoch,
         status: select_one_hot(&cases),
         hop,
         page,

@@ -132,6 +132,8 @@ impl PageSplit {
             is_first: is_first.value,
             is_last: is_last.value,
             is_long: is_long.value,
+            admission: current.admission,
+            epoch: current.epoch,
         };
         b.output("ready", contexts.ready);
         b.output("piece_valid", issue.delay_reset("piece_valid_q"));

@@ -14,6 +14,7 @@
 //! | input `w__name`, output `v__name` | value and driver of a forward wire |
 
 mod builder;
+mod cache;
 mod credit;
 mod fifo;
 mod free_list;
@@ -25,6 +26,7 @@ mod scrub;
 mod signal;
 
 pub use builder::{Builder, Design, Forward, Instance, Register};
+pub use cache::{Cache, CacheKey, CacheShape};
 pub use credit::Credit;
 pub use fifo::{Fifo, FifoPort, fifo_module};
 pub use free_list::{FreeList, free_list_module};

@@ -10,6 +10,40 @@ pub fn line_context_bits(config: &Config) -> u32 {
 }
 
 record! {
+    /// What is noted of a request when it is admitted, and kept until its response has left.
+    pub struct Admission(_config) {
+        /// Generation: an invalidation begins a new one and waits for the old one to finish.
+        generation: 1,
+        /// Cycle of the admission, modulo 2^16, for the latency histogram.
+        stamp: STAMP_BITS,
+    }
+}
+
+record! {
+    /// Epochs at the admission of a request. What is cached carries those under which it was looked up and is found under
+    /// the same ones only, so that an invalidation takes effect by changing an epoch.
+    pub struct Epoch(_config) {
+        /// Of the bucket of the MPT index: changed by invalidating one region.
+        region: 8,
+        /// Of the table set: changed by every wider invalidation.
+        table_set: 6,
+        /// Of all HEM pointers: changed by every invalidation and by every write of a geometry or a BT0 slot.
+        hem: HEM_EPOCH_BITS,
+    }
+}
+
+/// Bits of the time stamp of a request.
+pub const STAMP_BITS: u32 = 16;
+/// Bits of the epoch of all HEM pointers.
+pub const HEM_EPOCH_BITS: u32 = 10;
+/// Bits of [`Admission`], packed.
+pub const ADMISSION_BITS: u32 = 1 + STAMP_BITS;
+/// Bits of the epochs that a region's translations carry: the lowest ones of a packed [`Epoch`].
+pub const REGION_EPOCH_BITS: u32 = 14;
+/// Bits of [`Epoch`], packed.
+pub const EPOCH_BITS: u32 = REGION_EPOCH_BITS + HEM_EPOCH_BITS;
+
+record! {
     /// A request for the 64-byte line that holds one pointer or entry. A context has at most one in flight.
     pub struct LineRequest(config) {
         /// Context of the client that waits for the line.
@@ -18,6 +52,8 @@ record! {
         level: 2,
         /// Which of the line's eight 8-byte words is wanted. Returned unchanged.
         word: 3,
+        /// Generation of the request that needs it: lines are not shared across generations.
+        generation: 1,
         /// Bus address >> 6.
         line: 58,
     }
@@ -90,6 +126,10 @@ record! {
         length: 32,
         /// Index of the MPT entry, masked with num_mpts - 1.
         index: key::INDEX_BITS,
+        /// Packed [`Admission`].
+        admission: ADMISSION_BITS,
+        /// Packed [`Epoch`].
+        epoch: EPOCH_BITS,
     }
 }
 
@@ -128,6 +168,10 @@ record! {
         entry_2: 128,
         /// Bytes 48 to 63.
         entry_3: 128,
+        /// Packed [`Admission`].
+        admission: ADMISSION_BITS,
+        /// Packed [`Epoch`].
+        epoch: EPOCH_BITS,
     }
 }
 
@@ -144,6 +188,10 @@ record! {
         table: 3,
         /// Object number.
         index: 32,
+        /// Packed [`Admission`].
+        admission: ADMISSION_BITS,
+        /// Packed [`Epoch`].
+        epoch: EPOCH_BITS,
     }
 }
 
@@ -164,6 +212,8 @@ record! {
         address: 64,
         /// Object number or page index asked for, for the event.
         index: 32,
+        /// Packed [`Admission`].
+        admission: ADMISSION_BITS,
     }
 }
 
@@ -210,6 +260,10 @@ record! {
         count: 32,
         /// Added to the page address to give the answer.
         offset: 64,
+        /// Packed [`Admission`].
+        admission: ADMISSION_BITS,
+        /// Packed [`Epoch`].
+        epoch: EPOCH_BITS,
     }
 }
 
@@ -252,6 +306,10 @@ record! {
         page: 64,
         /// page + offset modulo 2^64; 0 on error.
         address: 64,
+        /// Packed [`Admission`].
+        admission: ADMISSION_BITS,
+        /// Packed [`Epoch`].
+        epoch: EPOCH_BITS,
     }
 }
 
@@ -322,6 +380,10 @@ record! {
         status: status::STATUS_BITS,
         /// Replay: number of the read that failed or could not be issued.
         hop: 2,
+        /// Packed [`Admission`].
+        admission: ADMISSION_BITS,
+        /// Packed [`Epoch`].
+        epoch: EPOCH_BITS,
     }
 }
 
@@ -412,6 +474,10 @@ record! {
         ba_pg_sz: 4,
         /// PBL_SIZE.
         page_count: 32,
+        /// Packed [`Admission`].
+        admission: ADMISSION_BITS,
+        /// Packed [`Epoch`].
+        epoch: EPOCH_BITS,
     }
 }
 
@@ -466,6 +532,10 @@ record! {
         is_last: 1,
         /// The request has more pages than a split context holds.
         is_long: 1,
+        /// Packed [`Admission`].
+        admission: ADMISSION_BITS,
+        /// Packed [`Epoch`].
+        epoch: EPOCH_BITS,
     }
 }
 
@@ -520,6 +590,10 @@ record! {
         is_last: 1,
         /// The request has more pages than a split context holds.
         is_long: 1,
+        /// Packed [`Admission`].
+        admission: ADMISSION_BITS,
+        /// Packed [`Epoch`].
+        epoch: EPOCH_BITS,
     }
 }
 
@@ -544,6 +618,8 @@ record! {
         mpt_index: key::INDEX_BITS,
         /// Virtual address that failed, for the event.
         va: 64,
+        /// Packed [`Admission`].
+        admission: ADMISSION_BITS,
     }
 }
 
@@ -574,6 +650,8 @@ record! {
         first: 1,
         /// Last beat.
         last: 1,
+        /// Packed [`Admission`].
+        admission: ADMISSION_BITS,
     }
 }
 

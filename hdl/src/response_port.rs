@@ -109,6 +109,7 @@ impl ResponsePort {
                 length: looked_up.length,
                 mpt_index: looked_up.mpt_index,
                 va: looked_up.va,
+                admission: looked_up.admission,
             },
         );
         let (walk_queue, walk) = Fifo::new(design, b, "walks", config.response_depth, Beat::widths(config));
@@ -124,6 +125,7 @@ impl ResponsePort {
                 length: result.status.none().repeat(32) & result.length,
                 mpt_index: result.mpt_index,
                 va: result.va,
+                admission: result.admission,
             },
         );
 
@@ -162,6 +164,7 @@ impl ResponsePort {
             segment: b.literal(0, 20),
             first: b.flag(true),
             last: b.flag(true),
+            admission: single.admission,
         };
         let r1_valid = b.register_reset("r1_valid", 1, 0);
         let r1 = register_record(b, "r1", SegmentBeat::widths(config));

@@ -28,7 +28,7 @@ use crate::prim::{
     Design, Fifo, Ram, RamStyle, Record, Signal, drive_record, input_channel, mux_record, output_channel,
     register_record, scrub, zero_record,
 };
-use crate::records::{LookedUp, SegmentBeat, WalkResult};
+use crate::records::{ADMISSION_BITS, LookedUp, SegmentBeat, WalkResult};
 use keywalk_contract::{Config, key::INDEX_BITS, status::STATUS_BITS};
 
 /// Beats held for the response port.
@@ -73,6 +73,8 @@ crate::record! {
         is_remote: 1,
         /// Index of the MPT entry.
         mpt_index: INDEX_BITS,
+        /// Packed `Admission`.
+        admission: ADMISSION_BITS,
     }
 }
 
@@ -183,8 +185,13 @@ impl SplitBuffer {
             RamStyle::for_depth(config.split_contexts),
             Header::widths(config),
         );
-        let header =
-            Header { tag: piece.tag, function: piece.function, is_remote: piece.is_remote, mpt_index: piece.mpt_index };
+        let header = Header {
+            tag: piece.tag,
+            function: piece.function,
+            is_remote: piece.is_remote,
+            mpt_index: piece.mpt_index,
+            admission: piece.admission,
+        };
         headers.write(piece.split_context, header, take_piece & piece.is_first);
         let misses = b.register("misses", slot_bits + 1);
         let misses_now = (piece.is_first.mux(b.literal(0, slot_bits + 1), misses.value)
@@ -375,6 +382,7 @@ impl SplitBuffer {
             segment: continues.repeat(20) & (open_now.segment + 1),
             first: !continues,
             last: d2_is_last | !is_good,
+            admission: d2_header.admission,
         };
         let merged = SegmentBeat { length: total.low_bits(32), last: d2_is_last, ..open_now };
         drive_record(open, mux_record(merges, merged, mux_record(is_used, fresh, open_now)));

@@ -159,6 +159,8 @@ impl Tlb {
             is_first: s2.is_first,
             is_last: s2.is_last,
             is_long: s2.is_long,
+            admission: s2.admission,
+            epoch: s2.epoch,
         };
         b.output("looked_up_valid", s2_valid.delay_reset("s3_valid"));
         output_channel(b, "looked_up", delay_record(looked_up, "s3"));

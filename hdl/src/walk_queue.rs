@@ -62,6 +62,8 @@ impl WalkQueue {
             check_index: index_check,
             count: piece.page_count,
             offset: piece.offset.resize(64),
+            admission: piece.admission,
+            epoch: piece.epoch,
         };
         let missed = (valid & piece.is_miss).named("missed_now");
         let (queue, head) = Fifo::new(design, b, "queue", WALK_QUEUE_DEPTH, WalkRequest::widths(config));
