@@ -628,15 +628,8 @@ impl<'a> Parts<'_, '_, 'a> {
         lines.write(context, entry, line_valid);
         let course = plans.courses.read(context, b.flag(true));
         let plan = plans.plans.read(context, b.flag(true));
-        let quarter_bits = line.word.high_bits(2);
-        let quarter = quarter_bits
-            .bit(1)
-            .mux(quarter_bits.bit(0).mux(line.data_3, line.data_2), quarter_bits.bit(0).mux(line.data_1, line.data_0));
-        let pointer = line.word.bit(0).mux(quarter.high_bits(64), quarter.low_bits(64));
-        let pointer_error = quarter_bits.bit(1).mux(
-            quarter_bits.bit(0).mux(line.error.bit(3), line.error.bit(2)),
-            quarter_bits.bit(0).mux(line.error.bit(1), line.error.bit(0)),
-        );
+        let pointer = line.value;
+        let pointer_error = line.value_error;
 
         // Stage 1: checks and sum.
         let l1_valid = line_valid.delay_reset("l1_valid");
@@ -644,7 +637,7 @@ impl<'a> Parts<'_, '_, 'a> {
         let level = line.level.delay("l1_level");
         let pointer = pointer.delay("l1_pointer");
         let pointer_error = pointer_error.delay("l1_pointer_error");
-        let entry_error = line.error.any().delay("l1_entry_error");
+        let entry_error = line.error.delay("l1_entry_error");
         let next_level = level + 1;
         let is_entry = level.eq(course.hop_num);
         let is_chunk = next_level.eq(course.hop_num);

@@ -38,4 +38,4 @@ pub use record::{
     mux_record, output_channel, register_record, split_fields, zero_record,
 };
 pub use scrub::{Scrub, scrub};
-pub use signal::{Signal, concat, encode_one_hot, or_all, select_by_number, select_first, select_one_hot};
+pub use signal::{Signal, concat, encode_one_hot, or_all, select_by_number, select_first, select_one_hot, select_tree};

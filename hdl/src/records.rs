@@ -68,8 +68,14 @@ record! {
         level: 2,
         /// As requested.
         word: 3,
-        /// Bus error, one bit for each 16 bytes.
-        error: 4,
+        /// The context is the one whose request was issued, not one that joined it.
+        is_first: 1,
+        /// The wanted word.
+        value: 64,
+        /// Bus error in the 16 bytes that hold the wanted word.
+        value_error: 1,
+        /// Bus error anywhere in the line.
+        error: 1,
         /// Bytes 0 to 15, little-endian.
         data_0: 128,
         /// Bytes 16 to 31.
