@@ -23,21 +23,22 @@ use crate::entry_decode::EntryDecode;
 use crate::fault::Fault;
 use crate::fence::Fence;
 use crate::hem_lookup::HemLookup;
-use crate::key_decoder::{KeyDecoder, MISS_QUEUE_DEPTH};
+use crate::key_decoder::KeyDecoder;
 use crate::mpt_cache::MptCache;
 use crate::mtr_walker::MtrWalker;
 use crate::page_split::PageSplit;
-use crate::prim::{Design, Fifo, Instance, Signal, drive_channel, input_channel, output_channel};
+use crate::prim::{Design, Fifo, Instance, Signal, delay_record, drive_channel, input_channel, output_channel};
 use crate::records::{
-    Bt0Write, Checked, ContextAnswer, ContextLookup, Event, GeometryWrite, LineRequest, LineResponse, LookedUp, Lookup,
-    MissRequest, MptLine, Piece, Replay, Request, SegmentBeat, WalkRequest, WalkResult,
+    Bt0Write, Checked, ContextAnswer, ContextLookup, Event, GeometryWrite, HEM_EPOCH_BITS, Held, LineRequest,
+    LineResponse, LookedUp, Lookup, MissRequest, MptFill, MptLine, Piece, REGION_EPOCH_BITS, Replay, Request,
+    STAMP_BITS, SegmentBeat, TlbFill, WalkRequest, WalkResult, held_bits,
 };
 use crate::response_port::{Response, ResponsePort};
 use crate::split_buffer::SplitBuffer;
 use crate::table_port::TablePort;
 use crate::tlb::Tlb;
 use crate::walk_queue::WalkQueue;
-use keywalk_contract::{Config, regs};
+use keywalk_contract::{Config, key::INDEX_BITS, regs};
 
 /// The block.
 pub struct Core;
@@ -186,41 +187,48 @@ impl Core {
         }
 
         // Lookup.
+        for (port, width) in [("early_index", INDEX_BITS)] {
+            mpt_cache.drive(port, key_decoder.output(port, width));
+        }
         let lookup_valid = flag(key_decoder, "lookup_valid");
         let lookup = key_decoder.channel("lookup", Lookup::widths(config));
         fan(lookup_valid, &[(mpt_cache, "lookup_valid"), (access_check, "lookup_valid")]);
         drive_channel(access_check, "lookup", lookup);
+        access_check.drive("lookup_length_minus_one", key_decoder.output("lookup_length_minus_one", 32));
         mpt_cache.drive("lookup_table_set", lookup.table_set);
         mpt_cache.drive("lookup_index", lookup.index);
-        mpt_cache.drive("lookup_is_replay", lookup.is_replay);
-        mpt_cache.drive("lookup_status", lookup.status);
-        drive_channel(mpt_cache, "lookup_line", key_decoder.channel("lookup_line", MptLine::widths(config)));
-        wire(mpt_cache, "line_found", access_check, "line_found");
+        mpt_cache.drive("lookup_epoch", lookup.epoch.low_bits(REGION_EPOCH_BITS));
+        wire(mpt_cache, "found", access_check, "found");
+        access_check.drive("page_shift", mpt_cache.output("page_shift", 5));
         drive_channel(access_check, "line", mpt_cache.channel("line", MptLine::widths(config)));
         wire(access_check, "checked_valid", page_split, "checked_valid");
+        wire(access_check, "checked_has_more", page_split, "checked_has_more");
         drive_channel(page_split, "checked", access_check.channel("checked", Checked::widths(config)));
-        wire(access_check, "miss_place_unused", key_decoder, "miss_place_unused");
+        wire(access_check, "held_valid", page_split, "held_valid");
+        page_split.drive("held_number", access_check.output("held_number", held_bits(config)));
+        drive_channel(page_split, "held", access_check.channel("held", Held::widths(config)));
+        wire(access_check, "entry_found", key_decoder, "entry_found");
         wire(page_split, "place_freed", key_decoder, "split_place_freed");
         wire(page_split, "piece_valid", tlb, "piece_valid");
         drive_channel(tlb, "piece", page_split.channel("piece", Piece::widths(config)));
+        drive_channel(tlb, "held", page_split.channel("held_out", Held::widths(config)));
 
         // MPT misses.
         let miss_valid = flag(access_check, "miss_valid");
-        key_decoder.drive("split_place_unused", miss_valid);
-        let (misses, miss) = Fifo::new(design, b, "miss_queue", MISS_QUEUE_DEPTH, MissRequest::widths(config));
+        let (misses, miss) = Fifo::new(design, b, "miss_queue", config.hem_contexts, MissRequest::widths(config));
         misses.push(miss_valid, access_check.channel("miss", MissRequest::widths(config)));
-        let miss_ready = flag(hem_lookup, "miss_ready");
-        misses.pop(miss_ready);
+        misses.pop(flag(hem_lookup, "miss_ready"));
         hem_lookup.drive("miss_valid", miss.out_valid);
         drive_channel(hem_lookup, "miss", miss.out);
-        key_decoder.drive("miss_place_freed", (miss.out_valid & miss_ready).delay_reset("miss_place_freed"));
         wire(hem_lookup, "replay_valid", entry_decode, "replay_valid");
         drive_channel(entry_decode, "replay", hem_lookup.channel("replay", Replay::widths(config)));
         wire(entry_decode, "replay_ready", hem_lookup, "replay_ready");
         wire(entry_decode, "decoded_valid", key_decoder, "decoded_valid");
         drive_channel(key_decoder, "decoded", entry_decode.channel("decoded", Lookup::widths(config)));
-        drive_channel(key_decoder, "line", entry_decode.channel("line", MptLine::widths(config)));
-        wire(key_decoder, "decoded_ready", entry_decode, "decoded_ready");
+        wire(entry_decode, "fill_valid", mpt_cache, "fill_valid");
+        drive_channel(mpt_cache, "fill", entry_decode.channel("fill", MptFill::widths(config)));
+        mpt_cache.drive("fill_page_shift", entry_decode.output("fill_page_shift", 5));
+        drive_channel(mpt_cache, "fill_line", entry_decode.channel("fill_line", MptLine::widths(config)));
 
         // Pieces and walks.
         let looked_up_valid = flag(tlb, "looked_up_valid");
@@ -239,7 +247,18 @@ impl Core {
         wire(mtr_walker, "walk_ready", walk_queue, "walk_ready");
         let result_valid = flag(mtr_walker, "result_valid");
         let result = mtr_walker.channel("result", WalkResult::widths(config));
-        for target in [tlb, split_buffer, response_port, context_port] {
+        let is_cacheable = result.page.high_bits(52).any() & result.page.low_bits(12).none();
+        let is_page = result_valid & !result.is_context & result.status.none();
+        tlb.drive("fill_valid", (is_page & is_cacheable).delay_reset("fill_valid_q"));
+        let fill = TlbFill {
+            table_set: result.table_set,
+            mpt_index: result.mpt_index,
+            virtual_page: result.virtual_page,
+            epoch: result.epoch.low_bits(REGION_EPOCH_BITS),
+            page: result.page.high_bits(52),
+        };
+        drive_channel(tlb, "fill", delay_record(fill, "fill_q"));
+        for target in [split_buffer, response_port, context_port] {
             target.drive("result_valid", result_valid);
             drive_channel(target, "result", result);
         }
@@ -300,6 +319,13 @@ impl Core {
         fence.drive("others_idle", all(&blocks_idle));
         let caches_ready = flag(mpt_cache, "ready") & flag(tlb, "ready");
         fence.drive("caches_ready", caches_ready);
+        key_decoder.drive("generation", b.flag(false));
+        key_decoder.drive("hem_epoch", b.literal(0, HEM_EPOCH_BITS));
+        key_decoder.drive("region_epoch", b.literal(0, 8));
+        key_decoder.drive("now", b.literal(0, STAMP_BITS));
+        for set in 0..config.table_sets {
+            key_decoder.drive(&format!("set_epoch_{set}"), b.literal(0, 6));
+        }
         let pause = flag(fence, "pause");
         let flush = flag(fence, "flush");
         fan(flush, &[(mpt_cache, "flush"), (tlb, "flush")]);

@@ -32,7 +32,7 @@ pub use fifo::{Fifo, FifoPort, fifo_module};
 pub use free_list::{FreeList, free_list_module};
 pub use merge::Merge;
 pub use plru::Plru;
-pub use ram::{Ram, RamStyle};
+pub use ram::{Ram, RamStyle, Word};
 pub use record::{
     Record, bit_range, concat_fields, delay_record, drive_channel, drive_record, hold_record, input_channel,
     mux_record, output_channel, register_record, split_fields, zero_record,

@@ -402,8 +402,6 @@ record! {
         pd: 24,
         /// One bit per operation code: the entry grants the right that it needs.
         allowed: op::Operation::ALL.len() as u32,
-        /// ST is VALID. Always set in a cached line.
-        is_valid: 1,
         /// MR_MW.
         is_window: 1,
         /// BOUND_LKEY is not zero.
@@ -424,8 +422,6 @@ record! {
         va: 64,
         /// Last virtual address, VA + LEN - 1.
         last: 64,
-        /// Page shift - 12.
-        page_shift: 5,
         /// (VA >> page shift), low 32 bits.
         base_page: 32,
         /// PBL_BA: bus address >> 3.
@@ -440,14 +436,45 @@ record! {
 }
 
 record! {
+    /// Where a line of the MPT cache goes: its tag. The line follows.
+    pub struct MptFill(config) {
+        /// Table set.
+        table_set: config.table_set_bits(),
+        /// Index of the MPT entry.
+        index: key::INDEX_BITS,
+        /// Low bits of the packed [`Epoch`] under which the entry was fetched.
+        epoch: REGION_EPOCH_BITS,
+    }
+}
+
+record! {
+    /// A page on its way into the TLB.
+    pub struct TlbFill(config) {
+        /// Owner.
+        table_set: config.table_set_bits(),
+        /// Index of the MPT entry.
+        mpt_index: key::INDEX_BITS,
+        /// Virtual page number, low 32 bits.
+        virtual_page: 32,
+        /// Low bits of the packed [`Epoch`] under which the page was walked.
+        epoch: REGION_EPOCH_BITS,
+        /// Page address >> 12.
+        page: 52,
+    }
+}
+
+/// Bits of the number of a request that has passed the checks, from its checks to its last piece: twice the requests that
+/// can wait for the page split, so that a number is not in use when its turn comes.
+#[must_use]
+pub fn held_bits(config: &Config) -> u32 {
+    config.admitted_max().trailing_zeros() + 1
+}
+
+record! {
     /// A request with the outcome of its checks.
     pub struct Checked(config) {
-        /// As on the request port.
-        tag: config.tag_bits,
-        /// As on the request port.
-        function: config.function_bits,
-        /// The operation is remote.
-        is_remote: 1,
+        /// Number under which [`Held`] is kept.
+        held: held_bits(config),
         /// Table set of the function.
         table_set: config.table_set_bits(),
         /// Index of the MPT entry.
@@ -464,14 +491,30 @@ record! {
         is_translated: 1,
         /// Length 0: the answer has address 0.
         is_empty: 1,
-        /// Pages touched - 1. 0 unless `is_translated`.
+        /// Pages touched - 1, where `is_translated`.
         pages_minus_one: 20,
-        /// Bits 29:12 of an address that lie within a page.
-        page_mask: 18,
+        /// Page shift - 12.
+        page_shift: 5,
         /// (va >> page shift), low 32 bits.
         virtual_page: 32,
         /// Page index of `va` in the page table.
         page_index: 32,
+        /// Packed [`Epoch`], of which the TLB needs the low bits.
+        epoch: REGION_EPOCH_BITS,
+    }
+}
+
+record! {
+    /// What all pieces of a request share and no lookup needs.
+    pub struct Held(config) {
+        /// As on the request port.
+        tag: config.tag_bits,
+        /// As on the request port.
+        function: config.function_bits,
+        /// The operation is remote.
+        is_remote: 1,
+        /// Packed [`Admission`].
+        admission: ADMISSION_BITS,
         /// PBL_BA.
         root: 61,
         /// PBL_HOP_NUM.
@@ -480,22 +523,12 @@ record! {
         ba_pg_sz: 4,
         /// PBL_SIZE.
         page_count: 32,
-        /// Packed [`Admission`].
-        admission: ADMISSION_BITS,
-        /// Packed [`Epoch`].
-        epoch: EPOCH_BITS,
     }
 }
 
 record! {
     /// The part of a request that lies in one page.
     pub struct Piece(config) {
-        /// As on the request port.
-        tag: config.tag_bits,
-        /// As on the request port.
-        function: config.function_bits,
-        /// The operation is remote.
-        is_remote: 1,
         /// Table set of the function.
         table_set: config.table_set_bits(),
         /// Index of the MPT entry.
@@ -512,20 +545,14 @@ record! {
         is_translated: 1,
         /// Length 0: the answer has address 0.
         is_empty: 1,
-        /// Bits 29:12 of an address that lie within a page.
-        page_mask: 18,
+        /// Page shift - 12.
+        page_shift: 5,
         /// Virtual page number, low 32 bits.
         virtual_page: 32,
         /// Page index in the page table.
         page_index: 32,
-        /// PBL_BA.
-        root: 61,
-        /// PBL_HOP_NUM.
-        hop_num: 2,
-        /// PBL_BA_PG_SZ.
-        ba_pg_sz: 4,
-        /// PBL_SIZE.
-        page_count: 32,
+        /// Low bits of the packed [`Epoch`].
+        epoch: REGION_EPOCH_BITS,
         /// A piece of a request of several pages.
         is_split: 1,
         /// Split context, where `is_split`.
@@ -538,10 +565,6 @@ record! {
         is_last: 1,
         /// The request has more pages than a split context holds.
         is_long: 1,
-        /// Packed [`Admission`].
-        admission: ADMISSION_BITS,
-        /// Packed [`Epoch`].
-        epoch: EPOCH_BITS,
     }
 }
 
@@ -598,8 +621,8 @@ record! {
         is_long: 1,
         /// Packed [`Admission`].
         admission: ADMISSION_BITS,
-        /// Packed [`Epoch`].
-        epoch: EPOCH_BITS,
+        /// Low bits of the packed [`Epoch`].
+        epoch: REGION_EPOCH_BITS,
     }
 }
 

@@ -24,8 +24,9 @@
 //!
 //! **Limits.** `split_contexts` requests of `split_pages` slots each; one long request at a time.
 
+use crate::page_split::WALK_QUEUE_DEPTH;
 use crate::prim::{
-    Design, Fifo, Ram, RamStyle, Record, Signal, drive_record, input_channel, mux_record, output_channel,
+    Design, Fifo, Ram, RamStyle, Record, Signal, Word, drive_record, input_channel, mux_record, output_channel,
     register_record, scrub, zero_record,
 };
 use crate::records::{ADMISSION_BITS, LookedUp, SegmentBeat, WalkResult};
@@ -79,28 +80,22 @@ crate::record! {
 }
 
 crate::record! {
-    /// A request whose last piece has passed the TLB.
-    struct Closing(config) {
-        /// Split context.
-        context: config.split_context_bits(),
-        /// Slot of the last piece.
-        last_slot: config.split_page_bits(),
-        /// Pieces that are walked.
-        misses: config.split_page_bits() + 1,
+    /// Which piece of a request is the last one.
+    struct Last(config) {
+        /// It has passed the TLB.
+        is_known: 1,
+        /// Its slot, where `is_known`.
+        slot: config.split_page_bits(),
     }
 }
 
 crate::record! {
     /// Progress of a request that is not long.
     struct Progress(config) {
-        /// Walks finished minus, once the last piece has passed, walks begun.
-        sum: config.split_page_bits() + 2,
-        /// The last piece has passed.
-        is_closed: 1,
+        /// Pieces that are known.
+        count: config.split_page_bits(),
         /// A walk failed.
         has_error: 1,
-        /// Slot of the last piece.
-        last_slot: config.split_page_bits(),
     }
 }
 
@@ -132,6 +127,12 @@ crate::record! {
         /// A walk of the request failed.
         has_error: 1,
     }
+}
+
+/// Places in the queue of hits that are to be counted: while walks end in every cycle, as many hits can come as there are
+/// walks in flight or queued.
+fn hit_queue_depth(config: &Config) -> u32 {
+    (config.walk_contexts + WALK_QUEUE_DEPTH).next_power_of_two()
 }
 
 /// The block.
@@ -193,12 +194,6 @@ impl SplitBuffer {
             admission: piece.admission,
         };
         headers.write(piece.split_context, header, take_piece & piece.is_first);
-        let misses = b.register("misses", slot_bits + 1);
-        let misses_now = (piece.is_first.mux(b.literal(0, slot_bits + 1), misses.value)
-            + piece.is_miss.resize(slot_bits + 1))
-        .named("misses_now");
-        misses.next_if(take_piece, misses_now);
-
         // The long request.
         let long_finished = b.forward("long_finished_now", 1);
         let long_open = b.register_reset("long_open", 1, 0);
@@ -224,25 +219,35 @@ impl SplitBuffer {
         let walked = Walked { status: result.status, hop: result.hop, address: result.address, va: result.va };
         walks.write(walk_slot, walked, take_walk);
 
-        // Completion: walks first, they cannot wait.
-        let (closing_queue, closing) = Fifo::new(design, b, "closing", config.split_contexts, Closing::widths(config));
-        closing_queue.push(
-            take_piece & piece.is_last & !piece.is_long,
-            Closing { context: piece.split_context, last_slot: piece.split_slot, misses: misses_now },
+        // Completion: every piece is counted once, when it is known: a hit when it arrives, a miss when it was walked. Counts
+        // have no order, so a hit waits in a queue where a walk comes in the same cycle.
+        let lasts = Ram::new(
+            b,
+            "lasts",
+            config.split_contexts,
+            RamStyle::for_depth(config.split_contexts),
+            Last::widths(config),
         );
+        lasts.write(piece.split_context, Last { is_known: piece.is_last, slot: piece.split_slot }, take_piece);
+        let hit_event = (take_piece & !piece.is_long & !piece.is_miss).named("hit_event");
         let is_long_walk = long_open.value & long_context.value.eq(result.split_context);
         let walk_event = (take_walk & !is_long_walk).named("walk_event");
-        closing_queue.pop(!walk_event);
-        let event_valid = (walk_event | closing.out_valid).named("event_valid");
-        let event_context = walk_event.mux(result.split_context, closing.out.context).named("event_context");
-        let sum_bits = slot_bits + 2;
-        let e1_valid = event_valid.delay_reset("e1_valid");
-        let e1_is_walk = walk_event.delay("e1_is_walk");
-        let e1_context = event_context.delay("e1_context");
-        let minus_misses = b.literal(0, sum_bits) - closing.out.misses.resize(sum_bits);
-        let e1_amount = walk_event.mux(b.literal(1, sum_bits), minus_misses).delay("e1_amount");
-        let e1_is_error = (walk_event & result.status.any()).delay("e1_is_error");
-        let e1_last_slot = closing.out.last_slot.delay("e1_last_slot");
+        let depth = hit_queue_depth(config);
+        let (hit_queue, hit) = Fifo::new(design, b, "hit_queue", depth, Word { value: context_bits });
+        let hit_passes = (!walk_event & !hit.out_valid).named("hit_passes");
+        hit_queue.push(hit_event & !hit_passes, Word { value: piece.split_context });
+        hit_queue.pop(!walk_event);
+        let event_valid = (walk_event | hit.out_valid | hit_event).named("event_valid");
+        let event_context = walk_event
+            .mux(result.split_context, hit.out_valid.mux(hit.out.value, piece.split_context))
+            .named("event_context");
+        // One stage before the memories are read, so that the last piece's word is seen by its own event.
+        let e0_valid = event_valid.delay_reset("e0_valid");
+        let e0_context = event_context.delay("e0_context");
+        let e0_is_error = (walk_event & result.status.any()).delay("e0_is_error");
+        let e1_valid = e0_valid.delay_reset("e1_valid");
+        let e1_context = e0_context.delay("e1_context");
+        let e1_is_error = e0_is_error.delay("e1_is_error");
         let progress = Ram::new(
             b,
             "progress",
@@ -250,21 +255,19 @@ impl SplitBuffer {
             RamStyle::for_depth(config.split_contexts),
             Progress::widths(config),
         );
-        let stored = progress.read(event_context, always);
+        let stored = progress.read(e0_context, always);
+        let last = lasts.read(e0_context, always);
         let written = register_record(b, "written", Progress::widths(config));
         let written_valid = b.register_reset("written_valid", 1, 0);
         let written_context = b.register("written_context", context_bits);
         let forwards = written_valid.value & written_context.value.eq(e1_context);
         let before = mux_record(forwards, written.map(&mut |_, register| register.value), stored);
-        let sum = before.sum + e1_amount;
-        let is_closed = before.is_closed | !e1_is_walk;
         let has_error = before.has_error | e1_is_error;
-        let last_slot = e1_is_walk.mux(before.last_slot, e1_last_slot);
-        let completes = (e1_valid & is_closed & sum.none()).named("completes");
+        let completes = (e1_valid & last.is_known & before.count.eq(last.slot)).named("completes");
         let after = mux_record(
             completes,
             zero_record(b, Progress::widths(config)),
-            Progress { sum, is_closed, has_error, last_slot },
+            Progress { count: before.count + 1, has_error },
         );
         written_valid.next(e1_valid);
         written_context.next(e1_context);
@@ -287,7 +290,7 @@ impl SplitBuffer {
                 context: completes.mux(e1_context, long_context.value),
                 is_long: !completes,
                 has_error: completes & has_error,
-                last_slot,
+                last_slot: last.slot,
             },
         );
 

@@ -20,7 +20,7 @@
 
 use crate::page_split::WALK_QUEUE_DEPTH;
 use crate::prim::{Design, Fifo, input_channel, mux_record, output_channel};
-use crate::records::{LookedUp, WalkRequest};
+use crate::records::{EPOCH_BITS, LookedUp, WalkRequest};
 use keywalk_contract::{Config, mpt_entry::PBL_BA_SHIFT};
 
 /// The block.
@@ -63,7 +63,7 @@ impl WalkQueue {
             count: piece.page_count,
             offset: piece.offset.resize(64),
             admission: piece.admission,
-            epoch: piece.epoch,
+            epoch: piece.epoch.resize(EPOCH_BITS),
         };
         let missed = (valid & piece.is_miss).named("missed_now");
         let (queue, head) = Fifo::new(design, b, "queue", WALK_QUEUE_DEPTH, WalkRequest::widths(config));

@@ -197,6 +197,13 @@ impl Config {
         log2(self.split_contexts)
     }
 
+    /// Requests between admission and page split: those whose MPT entry is being fetched and those that wait for the split.
+    #[must_use]
+    pub const fn admitted_max(&self) -> u32 {
+        let wanted = 2 * self.hem_contexts;
+        if wanted < 16 { 16 } else { wanted }
+    }
+
     /// Bits of a page slot within a split context.
     #[must_use]
     pub const fn split_page_bits(&self) -> u32 {

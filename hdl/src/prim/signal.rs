@@ -160,8 +160,13 @@ impl<'a> Signal<'a> {
                 self.bits(high, low).eq(other.bits(high, low))
             })
             .collect();
-        let agree = concat(&parts);
-        agree.add_wide(self.builder.literal(1, agree.width())).bit(agree.width())
+        concat(&parts).all_set()
+    }
+
+    /// Every bit is set, found by the carry of an increment.
+    #[must_use]
+    pub fn all_set(self) -> Signal<'a> {
+        self.add_wide(self.builder.literal(1, self.width())).bit(self.width())
     }
 
     /// Any bit is set.
