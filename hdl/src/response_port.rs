@@ -58,6 +58,10 @@ crate::record! {
     }
 }
 
+/// Bits of a status code that are ever set.
+const USED_STATUS_BITS: u32 = 5;
+const _: () = assert!(Status::ALL.len() <= 1 << USED_STATUS_BITS, "every status has its code");
+
 /// First status of each severity: statuses are grouped by severity in rising order of code.
 fn first_of(severity: Severity) -> u128 {
     let position = Status::ALL.iter().position(|status| status.severity() == severity).expect("every severity is used");
@@ -69,6 +73,7 @@ fn first_of(severity: Severity) -> u128 {
 /// Whether the status is one that names a table, and the code of that table for requests.
 pub fn failed_table<'a>(status: Signal<'a>) -> (Signal<'a>, Signal<'a>) {
     let b = status.builder();
+    let status = status.low_bits(USED_STATUS_BITS);
     let is_one_of = |wanted: &dyn Fn(&Status) -> bool| {
         let matches: Vec<_> = Status::ALL.iter().filter(|s| wanted(s)).map(|s| status.is(s.code().into())).collect();
         or_all(&matches)
@@ -180,7 +185,8 @@ impl ResponsePort {
         });
 
         // Classify. Each bit is a function of the status and of the side.
-        let at_least = |severity: Severity| beat.status.ge(b.literal(first_of(severity), STATUS_BITS));
+        let code = beat.status.low_bits(USED_STATUS_BITS);
+        let at_least = |severity: Severity| code.ge(b.literal(first_of(severity), USED_STATUS_BITS));
         let class = |severity: Severity| {
             let [remote, local] = [true, false].map(|is_remote| severity.wire_class(is_remote) as u128);
             beat.is_remote.mux(b.literal(remote, WIRE_CLASS_BITS), b.literal(local, WIRE_CLASS_BITS))

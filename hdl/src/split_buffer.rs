@@ -26,8 +26,8 @@
 
 use crate::page_split::WALK_QUEUE_DEPTH;
 use crate::prim::{
-    Design, Fifo, Ram, RamStyle, Record, Signal, Word, drive_record, input_channel, mux_record, output_channel,
-    register_record, scrub, zero_record,
+    Credit, Design, Fifo, Ram, RamStyle, Record, Signal, Word, delay_record, drive_record, input_channel, mux_record,
+    output_channel, register_record, scrub, zero_record,
 };
 use crate::records::{ADMISSION_BITS, LookedUp, SegmentBeat, WalkResult};
 use keywalk_contract::{Config, key::INDEX_BITS, status::STATUS_BITS};
@@ -179,13 +179,7 @@ impl SplitBuffer {
         let slot =
             Slot { is_miss: piece.is_miss, address: piece.address, length: piece.length, is_last: piece.is_last };
         pieces.write(piece_slot, slot, take_piece);
-        let headers = Ram::new(
-            b,
-            "headers",
-            config.split_contexts,
-            RamStyle::for_depth(config.split_contexts),
-            Header::widths(config),
-        );
+        let headers = Ram::new(b, "headers", config.split_contexts, RamStyle::Block, Header::widths(config));
         let header = Header {
             tag: piece.tag,
             function: piece.function,
@@ -258,9 +252,8 @@ impl SplitBuffer {
         let stored = progress.read(e0_context, always);
         let last = lasts.read(e0_context, always);
         let written = register_record(b, "written", Progress::widths(config));
-        let written_valid = b.register_reset("written_valid", 1, 0);
-        let written_context = b.register("written_context", context_bits);
-        let forwards = written_valid.value & written_context.value.eq(e1_context);
+        // Whether the event before is of the same context is known a cycle ahead.
+        let forwards = (e1_valid & e1_context.eq(e0_context)).delay_reset("forwards");
         let before = mux_record(forwards, written.map(&mut |_, register| register.value), stored);
         let has_error = before.has_error | e1_is_error;
         let completes = (e1_valid & last.is_known & before.count.eq(last.slot)).named("completes");
@@ -269,8 +262,6 @@ impl SplitBuffer {
             zero_record(b, Progress::widths(config)),
             Progress { count: before.count + 1, has_error },
         );
-        written_valid.next(e1_valid);
-        written_context.next(e1_context);
         drive_record(written, after);
         progress.write(
             clean.busy.mux(clean.address.high_bits(context_bits), e1_context),
@@ -302,9 +293,10 @@ impl SplitBuffer {
         let request_now = request.map(&mut |_, register| register.value);
         let drain_slot = b.register("drain_slot", slot_bits);
         let drain_number = b.register("drain_number", 20);
-        let is_there = !request_now.is_long | drain_number.value.ne(long_written.value);
+        let is_there = !request_now.is_long | !drain_number.value.eq_wide(long_written.value);
         let read = (active.value & is_there & advance.value & !retry.value).named("read");
-        let ends = (read & !request_now.is_long & drain_slot.value.eq(request_now.last_slot)) | long_finished.value;
+        let is_last_slot = drain_slot.value.eq(request_now.last_slot);
+        let ends = (read & !request_now.is_long & is_last_slot) | long_finished.value;
         let load = (!active.value | ends).named("load");
         complete_queue.pop(load);
         active.next(load.mux(complete.out_valid, always));
@@ -344,6 +336,7 @@ impl SplitBuffer {
         let d2_is_known = keep("d2_is_known", !d1_piece.is_miss | d1_toggle.eq(d1_walk_toggle));
         let d2_address = keep("d2_address", d1_piece.is_miss.mux(d1_walked.address, d1_piece.address));
         let d2_status = keep("d2_status", d1_piece.is_miss.repeat(STATUS_BITS) & d1_walked.status);
+        let d2_is_good = keep("d2_is_good", !(d1_piece.is_miss & d1_walked.status.any()));
         let d2_hop = keep("d2_hop", d1_walked.hop);
         let d2_va = keep("d2_va", d1_walked.va);
         let d2_length = keep("d2_length", d1_piece.length);
@@ -364,13 +357,20 @@ impl SplitBuffer {
         let open = register_record(b, "open", SegmentBeat::widths(config));
         let open_now = open.map(&mut |_, register| register.value);
         let open_end = b.register("open_end", 65);
-        let is_good = d2_status.none();
+        let merges = b.forward("merges", 1);
+        let is_good = d2_is_good;
         let is_used = (taken & !skip.value & !(hold_mode & d2_now.has_error & is_good)).named("is_used");
         let continues = (open_valid.value & !open_now.last).named("continues");
-        let total = open_now.length.add_wide(d2_length).named("total");
-        let fits = merge_bytes_max.resize(33).ge(total);
-        let is_contiguous = open_end.value.eq(d2_address.resize(65));
-        let merges = (is_used & continues & is_good & fits & is_contiguous).named("merges");
+        // Bytes that the open segment may still grow by, in two's complement.
+        let open_room = b.register("open_room", 33);
+        let room_after = (open_room.value - d2_length.resize(33)).named("room_after");
+        let fits = !room_after.bit(32);
+        let room_afresh = merge_bytes_max.resize(33) - d2_length.resize(33);
+        open_room.next_if(is_used, merges.value.mux(room_after, room_afresh));
+        let total = open_now.length + d2_length;
+        let is_contiguous = open_end.value.eq_wide(d2_address.resize(65));
+        merges.drive(is_used & continues & is_good & fits & is_contiguous);
+        let merges = merges.value;
         let emit = (open_valid.value & (open_now.last | (is_used & !merges))).named("emit");
         let fresh = SegmentBeat {
             tag: d2_header.tag,
@@ -387,15 +387,21 @@ impl SplitBuffer {
             last: d2_is_last | !is_good,
             admission: d2_header.admission,
         };
-        let merged = SegmentBeat { length: total.low_bits(32), last: d2_is_last, ..open_now };
+        let merged = SegmentBeat { length: total, last: d2_is_last, ..open_now };
         drive_record(open, mux_record(merges, merged, mux_record(is_used, fresh, open_now)));
         open_end.next_if(is_used, d2_address.add_wide(d2_length.resize(64)));
         let (output_queue, output) = Fifo::new(design, b, "segment_queue", OUTPUT_DEPTH, SegmentBeat::widths(config));
-        output_queue.push(emit, open_now);
-        advance.drive(output.in_ready);
-        open_valid.next(output.in_ready.mux(is_used | (open_valid.value & !emit), open_valid.value));
+        // Places are counted here, so that no pointer comparison stands in front of everything that stops with the drain.
+        let places = Credit::told_late(b, "output_places", OUTPUT_DEPTH, 1);
+        let emits = (emit & places.available).named("emits");
+        let emitted = emits.delay_reset("emitted");
+        let segment_ready = b.input("segment_ready", 1);
+        output_queue.push(emitted, delay_record(open_now, "emitted"));
+        places.update(emitted, (output.out_valid & segment_ready).delay_reset("segment_taken"), never);
+        advance.drive(places.available);
+        open_valid.next(places.available.mux(is_used | (open_valid.value & !emit), open_valid.value));
         skip.next(taken.mux(!d2_is_last & (skip.value | (is_used & !is_good)), skip.value));
-        output_queue.pop(b.input("segment_ready", 1));
+        output_queue.pop(segment_ready);
         b.output("segment_valid", output.out_valid);
         output_channel(b, "segment", output.out);
         b.name().into()
