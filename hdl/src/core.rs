@@ -30,7 +30,7 @@ use crate::page_split::PageSplit;
 use crate::prim::{Design, Fifo, Instance, Signal, drive_channel, input_channel, output_channel};
 use crate::records::{
     Bt0Write, Checked, ContextAnswer, ContextLookup, Event, GeometryWrite, LineRequest, LineResponse, LookedUp, Lookup,
-    MissRequest, MptLine, Piece, Replay, Request, SegmentBeat, WalkRequest, WalkResult,
+    MissRequest, MptLine, Piece, Replay, Request, SegmentBeat, WalkRequest, WalkResult, line_context_bits,
 };
 use crate::response_port::{Response, ResponsePort};
 use crate::split_buffer::SplitBuffer;
@@ -262,6 +262,9 @@ impl Core {
             client.drive("line_request_ready", flag(table_port, &format!("{channel}_ready")));
             client.drive("line_valid", flag(table_port, line_valid));
         }
+        wire(hem_lookup, "line_request_cancel", table_port, "hem_request_cancel");
+        let early_context = table_port.output("line_early_context", line_context_bits(config));
+        hem_lookup.drive("line_early_context", early_context);
         let line = table_port.channel("line", LineResponse::widths(config));
         drive_channel(hem_lookup, "line", line);
         drive_channel(mtr_walker, "line", line);
@@ -302,7 +305,7 @@ impl Core {
         fence.drive("caches_ready", caches_ready);
         let pause = flag(fence, "pause");
         let flush = flag(fence, "flush");
-        fan(flush, &[(mpt_cache, "flush"), (tlb, "flush")]);
+        fan(flush, &[(mpt_cache, "flush"), (tlb, "flush"), (hem_lookup, "pointer_flush")]);
         let blocks_ready = [
             flag(key_decoder, "ready"),
             flag(page_split, "ready"),

@@ -300,7 +300,9 @@ impl TablePort {
         let s0_bucket = hash(s0.line, bucket_bits).named("s0_bucket");
 
         // s1: comparison and decision.
-        let s1_valid = (retry_valid.value | (ready & preferred_valid)).delay_reset("s1_valid");
+        let hem_cancel = b.input("hem_request_cancel", 1);
+        let is_cancelled = hem_cancel & !prefers_walk.value;
+        let s1_valid = (retry_valid.value | (ready & preferred_valid & !is_cancelled)).delay_reset("s1_valid");
         let s1_is_elder = retry_is_elder.value.delay_reset("s1_is_elder");
         let s1 = delay_record(s0, "s1");
         let s1_bucket = s0_bucket.delay("s1_bucket");
@@ -494,6 +496,7 @@ impl TablePort {
         let error = errors.iter().map(|error| error.repeat(lanes_per_beat as u32));
         let error = error.reduce(|low, high| high.concat(low)).expect("a line has beats").named("line_error_bits");
         let asked = asked_memory.read(answer_waiter, always);
+        b.output("line_early_context", answer_waiter.low_bits(waiter_bits - 1));
         let halves: Vec<_> = data.iter().flat_map(|lane| [lane.low_bits(64), lane.high_bits(64)]).collect();
         let quarter_errors: Vec<_> = (0..LANES).map(|quarter| error.bit(quarter)).collect();
         let response = LineResponse {
