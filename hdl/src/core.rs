@@ -262,9 +262,9 @@ impl Core {
             client.drive("line_request_ready", flag(table_port, &format!("{channel}_ready")));
             client.drive("line_valid", flag(table_port, line_valid));
         }
-        wire(hem_lookup, "line_request_cancel", table_port, "hem_request_cancel");
-        let early_context = table_port.output("line_early_context", line_context_bits(config));
-        hem_lookup.drive("line_early_context", early_context);
+        wire(hem_lookup, "line_request_cancel", table_port, "cancel_hem_request");
+        let early_context = table_port.output("early_context", line_context_bits(config));
+        hem_lookup.drive("early_context", early_context);
         let line = table_port.channel("line", LineResponse::widths(config));
         drive_channel(hem_lookup, "line", line);
         drive_channel(mtr_walker, "line", line);

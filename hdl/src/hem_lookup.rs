@@ -24,7 +24,7 @@
 //! **Handshake.** Channels `miss`, `lookup` in and `replay`, `answer` out are ready/valid. The ready outputs depend on
 //! registers only: one of the two inputs has the turn, and the turn passes to the other one where that one waits.
 //! `line_request` is ready/valid, but what is offered may change from cycle to cycle until it is taken. `line_valid` has
-//! no ready: a line is taken in every cycle; `line_early_context` tells its context one cycle before. A context number on
+//! no ready: a line is taken in every cycle; `early_context` tells its context one cycle before. A context number on
 //! the table port is below `hem_contexts`. `geometry_write_valid` and `bt0_write_valid` carry one write per cycle and are
 //! ignored before `ready`. `pointer_flush`, `pointer_hit`, `pointer_miss`, `pointer_evicted` and `read_issued_<level>` are
 //! pulses. A lookup of a table with hops counts as hit where it starts at a cached pointer, else as miss.
@@ -781,7 +781,7 @@ impl<'a> Parts<'_, '_, 'a> {
         let always = b.flag(true);
 
         // One cycle before the line: its context, so that the plan is there in time.
-        let early = b.input("line_early_context", line_context_bits(config)).low_bits(config.hem_context_bits());
+        let early = b.input("early_context", line_context_bits(config)).low_bits(config.hem_context_bits());
         let plan = memories.plans.read(early, always);
 
         // Stage 0: the sum, straight off the memories. Every line is kept, the entry being the last one of a miss.

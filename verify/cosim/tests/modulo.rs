@@ -17,12 +17,8 @@ impl Fixture {
     fn new(seed: u64) -> Result<Self, Error> {
         let mut bench = Bench::new(&dut::MODULO, seed);
         let model = bench.model();
-        let inputs = [
-            model.input("in_valid")?,
-            model.input("in_value")?,
-            model.input("in_shift")?,
-            model.input("in_divisor")?,
-        ];
+        let inputs =
+            [model.input("in_valid")?, model.input("in_value")?, model.input("in_shift")?, model.input("in_divisor")?];
         let (valid, remainder) = (model.output("out_valid")?, model.output("out_remainder")?);
         bench.reset(2)?;
         Ok(Self { bench, inputs, valid, remainder })
