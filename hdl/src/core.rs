@@ -31,7 +31,7 @@ use crate::prim::{Design, Fifo, Instance, Signal, delay_record, drive_channel, i
 use crate::records::{
     Bt0Write, Checked, ContextAnswer, ContextLookup, Event, GeometryWrite, HEM_EPOCH_BITS, Held, LineRequest,
     LineResponse, LookedUp, Lookup, MissRequest, MptFill, MptLine, Piece, REGION_EPOCH_BITS, Replay, Request,
-    STAMP_BITS, SegmentBeat, TlbFill, WalkRequest, WalkResult, held_bits,
+    STAMP_BITS, SegmentBeat, TlbFill, WalkRequest, WalkResult, held_bits, line_context_bits,
 };
 use crate::response_port::{Response, ResponsePort};
 use crate::split_buffer::SplitBuffer;
@@ -281,6 +281,9 @@ impl Core {
             client.drive("line_request_ready", flag(table_port, &format!("{channel}_ready")));
             client.drive("line_valid", flag(table_port, line_valid));
         }
+        wire(hem_lookup, "line_request_cancel", table_port, "cancel_hem_request");
+        let early_context = table_port.output("early_context", line_context_bits(config));
+        hem_lookup.drive("early_context", early_context);
         let line = table_port.channel("line", LineResponse::widths(config));
         drive_channel(hem_lookup, "line", line);
         drive_channel(mtr_walker, "line", line);
@@ -328,7 +331,7 @@ impl Core {
         }
         let pause = flag(fence, "pause");
         let flush = flag(fence, "flush");
-        fan(flush, &[(mpt_cache, "flush"), (tlb, "flush")]);
+        fan(flush, &[(mpt_cache, "flush"), (tlb, "flush"), (hem_lookup, "pointer_flush")]);
         let blocks_ready = [
             flag(key_decoder, "ready"),
             flag(page_split, "ready"),

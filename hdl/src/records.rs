@@ -48,7 +48,7 @@ record! {
     pub struct LineRequest(config) {
         /// Context of the client that waits for the line.
         context: line_context_bits(config),
-        /// Number of the read within its lookup or walk, from 0. Returned unchanged.
+        /// Which read of its lookup or walk it is, as the client counts. Returned unchanged.
         level: 2,
         /// Which of the line's eight 8-byte words is wanted. Returned unchanged.
         word: 3,
@@ -166,6 +166,8 @@ record! {
         status: status::STATUS_BITS,
         /// Number of the read that failed or could not be issued.
         hop: 2,
+        /// The entry's line was read for this request, not for one that it joined. 0 on failure.
+        is_first: 1,
         /// Bytes 0 to 15 of the entry.
         entry_0: 128,
         /// Bytes 16 to 31.

@@ -10,8 +10,10 @@
 //! from the last to the first: per read the tail, per waiter the one before it. A waiter's word is therefore written
 //! by its own request only and is read for the last time when it is answered: before the context can ask again.
 //!
-//! **Handshake.** `hem_request_*`, `walk_request_*`: valid and ready, stable until taken; the clients alternate while
-//! both offer. `hem_line_valid`, `walk_line_valid` with the shared payload `line_*`: no ready, because a context has
+//! **Handshake.** `hem_request_*`, `walk_request_*`: valid and ready; the clients alternate while
+//! both offer. What a client offers may change until it is taken. `cancel_hem_request` makes void what is taken from
+//! `hem_request_*` in that cycle; it may come late in the cycle. `early_context` is the context of the line of the next
+//! cycle, whichever client's it is. `hem_line_valid`, `walk_line_valid` with the shared payload `line_*`: no ready, because a context has
 //! at most one request in flight and room for its answer; at most one of both per cycle; the payload is meaningful
 //! while one is set. A context may ask again from the cycle after its answer on. `ar*` keeps valid and payload until
 //! ready. `rready` is constant: every read number has a place for its line, which is used again only after the line's
@@ -300,7 +302,9 @@ impl TablePort {
         let s0_bucket = hash(s0.line, bucket_bits).named("s0_bucket");
 
         // s1: comparison and decision.
-        let s1_valid = (retry_valid.value | (ready & preferred_valid)).delay_reset("s1_valid");
+        let hem_cancel = b.input("cancel_hem_request", 1);
+        let is_cancelled = hem_cancel & !prefers_walk.value;
+        let s1_valid = (retry_valid.value | (ready & preferred_valid & !is_cancelled)).delay_reset("s1_valid");
         let s1_is_elder = retry_is_elder.value.delay_reset("s1_is_elder");
         let s1 = delay_record(s0, "s1");
         let s1_bucket = s0_bucket.delay("s1_bucket");
@@ -494,6 +498,7 @@ impl TablePort {
         let error = errors.iter().map(|error| error.repeat(lanes_per_beat as u32));
         let error = error.reduce(|low, high| high.concat(low)).expect("a line has beats").named("line_error_bits");
         let asked = asked_memory.read(answer_waiter, always);
+        b.output("early_context", answer_waiter.low_bits(waiter_bits - 1));
         let halves: Vec<_> = data.iter().flat_map(|lane| [lane.low_bits(64), lane.high_bits(64)]).collect();
         let quarter_errors: Vec<_> = (0..LANES).map(|quarter| error.bit(quarter)).collect();
         let response = LineResponse {
