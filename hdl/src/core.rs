@@ -21,7 +21,7 @@ use crate::context_port::{ContextPort, ContextRequest};
 use crate::csr::Csr;
 use crate::entry_decode::EntryDecode;
 use crate::fault::Fault;
-use crate::fence::Fence;
+use crate::fence::{Fence, Invalidate};
 use crate::hem_lookup::HemLookup;
 use crate::key_decoder::{KeyDecoder, MISS_QUEUE_DEPTH};
 use crate::mpt_cache::MptCache;
@@ -29,15 +29,16 @@ use crate::mtr_walker::MtrWalker;
 use crate::page_split::PageSplit;
 use crate::prim::{Design, Fifo, Instance, Signal, drive_channel, input_channel, output_channel};
 use crate::records::{
-    Bt0Write, Checked, ContextAnswer, ContextLookup, Event, GeometryWrite, LineRequest, LineResponse, LookedUp, Lookup,
-    MissRequest, MptLine, Piece, Replay, Request, SegmentBeat, WalkRequest, WalkResult,
+    BUCKET_EPOCH_BITS, Bt0Write, Checked, ContextAnswer, ContextLookup, Event, GeometryWrite, HEM_EPOCH_BITS,
+    LineRequest, LineResponse, LookedUp, Lookup, MissRequest, MptLine, Piece, REGION_EPOCH_BITS, Replay, Request,
+    SET_EPOCH_BITS, STAMP_BITS, SegmentBeat, WalkRequest, WalkResult,
 };
 use crate::response_port::{Response, ResponsePort};
 use crate::split_buffer::SplitBuffer;
 use crate::table_port::TablePort;
 use crate::tlb::Tlb;
 use crate::walk_queue::WalkQueue;
-use keywalk_contract::{Config, regs};
+use keywalk_contract::{Config, key, regs};
 
 /// The block.
 pub struct Core;
@@ -118,12 +119,15 @@ impl Core {
         }
         context_port.drive("context_response_ready", b.input("context_response_ready", 1));
         fence.drive("invalidate_valid", b.input("invalidate_valid", 1));
-        fence.drive("invalidate_tag", b.input("invalidate_tag", config.tag_bits));
+        drive_channel(fence, "invalidate", input_channel(b, "invalidate", Invalidate::widths(config)));
         b.output("invalidate_ready", flag(fence, "invalidate_ready"));
         b.output("invalidated_valid", flag(fence, "invalidated_valid"));
         b.output("invalidated_tag", fence.output("invalidated_tag", config.tag_bits));
         fence.drive("invalidated_ready", b.input("invalidated_ready", 1));
-        fence.drive("done_valid", b.input("done_valid", 1));
+        for (port, width) in [("done_valid", 1), ("done_tag", config.tag_bits), ("done_function", config.function_bits)]
+        {
+            fence.drive(port, b.input(port, width));
+        }
         b.output("done_ready", b.flag(true));
         b.output("fault_valid", flag(fault, "fault_valid"));
         output_channel(b, "fault", fault.channel("fault", Event::widths(config)));
@@ -168,22 +172,28 @@ impl Core {
         wire(csr, "index_check", walk_queue, "index_check");
         split_buffer.drive("merge_bytes_max", csr.output("merge_bytes_max", 32));
         for set in 0..config.table_sets {
-            key_decoder.drive(&format!("mpt_mask_{set}"), csr.output(&format!("mpt_mask_{set}"), 24));
+            let port = format!("mpt_mask_{set}");
+            fan(csr.output(&port, key::INDEX_BITS), &[(key_decoder, &port), (fence, &port)]);
             let base = csr.output(&format!("page_shift_base_{set}"), 2);
             let port = format!("page_shift_base_{set}");
             fan(base, &[(entry_decode, &port), (context_port, &port)]);
         }
-        wire(csr, "geometry_write_valid", hem_lookup, "geometry_write_valid");
+        let geometry_write_valid = flag(csr, "geometry_write_valid");
+        hem_lookup.drive("geometry_write_valid", geometry_write_valid);
         drive_channel(hem_lookup, "geometry_write", csr.channel("geometry_write", GeometryWrite::widths(config)));
-        wire(csr, "bt0_write_valid", hem_lookup, "bt0_write_valid");
+        let bt0_write_valid = flag(csr, "bt0_write_valid");
+        hem_lookup.drive("bt0_write_valid", bt0_write_valid);
+        fence.drive("tables_written", geometry_write_valid | bt0_write_valid);
         drive_channel(hem_lookup, "bt0_write", csr.channel("bt0_write", Bt0Write::widths(config)));
         for (port, width) in [
             ("function_map_write_valid", 1),
             ("function_map_write_function", config.function_bits),
             ("function_map_write_table_set", config.table_set_bits()),
         ] {
-            fan(csr.output(port, width), &[(key_decoder, port), (context_port, port)]);
+            fan(csr.output(port, width), &[(key_decoder, port), (context_port, port), (fence, port)]);
         }
+
+        let generation = flag(fence, "generation");
 
         // Lookup.
         let lookup_valid = flag(key_decoder, "lookup_valid");
@@ -192,6 +202,7 @@ impl Core {
         drive_channel(access_check, "lookup", lookup);
         mpt_cache.drive("lookup_table_set", lookup.table_set);
         mpt_cache.drive("lookup_index", lookup.index);
+        mpt_cache.drive("lookup_epoch", lookup.epoch.low_bits(REGION_EPOCH_BITS));
         mpt_cache.drive("lookup_is_replay", lookup.is_replay);
         mpt_cache.drive("lookup_status", lookup.status);
         drive_channel(mpt_cache, "lookup_line", key_decoder.channel("lookup_line", MptLine::widths(config)));
@@ -247,7 +258,8 @@ impl Core {
         page_split
             .drive("context_freed_number", split_buffer.output("context_freed_number", config.split_context_bits()));
         wire(split_buffer, "slot_freed", page_split, "slot_freed");
-        wire(split_buffer, "long_finished", page_split, "long_finished");
+        let long_finished = flag(split_buffer, "long_finished");
+        fan(long_finished, &[(page_split, "long_finished"), (fence, "long_finished")]);
         wire(split_buffer, "segment_valid", response_port, "segment_valid");
         drive_channel(response_port, "segment", split_buffer.channel("segment", SegmentBeat::widths(config)));
         wire(response_port, "segment_ready", split_buffer, "segment_ready");
@@ -258,7 +270,9 @@ impl Core {
             [(hem_lookup, "hem_request", "hem_line_valid"), (mtr_walker, "walk_request", "walk_line_valid")]
         {
             table_port.drive(&format!("{channel}_valid"), flag(client, "line_request_valid"));
-            drive_channel(table_port, channel, client.channel("line_request", LineRequest::widths(config)));
+            // A line is shared by those who ask for it within one generation: under one generation of the fence, that is.
+            let request = client.channel("line_request", LineRequest::widths(config));
+            drive_channel(table_port, channel, LineRequest { generation, ..request });
             client.drive("line_request_ready", flag(table_port, &format!("{channel}_ready")));
             client.drive("line_valid", flag(table_port, line_valid));
         }
@@ -287,9 +301,32 @@ impl Core {
 
         // The fence.
         let accepted = flag(key_decoder, "accepted");
-        let finished = flag(response_port, "finished");
         fence.drive("request_accepted", accepted);
-        fence.drive("response_finished", finished);
+        wire(key_decoder, "accepted_generation", fence, "request_accepted_generation");
+        fence.drive("epoch_index", key_decoder.output("epoch_index", key::INDEX_BITS));
+        fence.drive("epoch_table_set", key_decoder.output("epoch_table_set", config.table_set_bits()));
+        key_decoder.drive("region_epoch", fence.output("region_epoch", BUCKET_EPOCH_BITS));
+        for set in 0..config.table_sets {
+            let port = format!("set_epoch_{set}");
+            key_decoder.drive(&port, fence.output(&port, SET_EPOCH_BITS));
+        }
+        fan(fence.output("hem_epoch", HEM_EPOCH_BITS), &[(key_decoder, "hem_epoch"), (context_port, "hem_epoch")]);
+        fan(generation, &[(key_decoder, "generation"), (context_port, "generation")]);
+        fan(fence.output("now", STAMP_BITS), &[(key_decoder, "now")]);
+        fence.drive("response_finished", flag(response_port, "finished"));
+        for (port, width) in
+            [("finished_generation", 1), ("finished_tag", config.tag_bits), ("finished_function", config.function_bits)]
+        {
+            fence.drive(port, response_port.output(port, width));
+        }
+        let context_accepted = flag(context_port, "accepted");
+        fence.drive("context_accepted", context_accepted);
+        wire(context_port, "accepted_generation", fence, "context_accepted_generation");
+        wire(context_port, "finished", fence, "context_finished");
+        wire(context_port, "finished_generation", fence, "context_finished_generation");
+        let opens_long = looked_up_valid & looked_up.is_split & looked_up.is_long & looked_up.is_first;
+        fence.drive("long_opened", opens_long);
+        fence.drive("long_opened_generation", looked_up.admission.bit(0));
         let blocks_idle = [
             flag(key_decoder, "empty"),
             flag(context_port, "empty"),
@@ -311,6 +348,7 @@ impl Core {
             flag(mtr_walker, "ready"),
             flag(table_port, "ready"),
             flag(context_port, "ready"),
+            flag(fence, "ready"),
         ];
         let scrubbed = (all(&blocks_ready) & caches_ready).delay_reset("scrubbed");
         let engine_ready = b.register_reset("engine_ready", 1, 0);
@@ -332,7 +370,7 @@ impl Core {
             flag(table_port, "event_read"),
             flag(table_port, "event_merged"),
             flag(table_port, "event_error"),
-            flag(context_port, "accepted"),
+            context_accepted,
             flag(fence, "completed"),
             flag(fault, "sent"),
             flag(fault, "lost"),

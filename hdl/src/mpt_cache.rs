@@ -1,7 +1,7 @@
 //! Cache of MPT entries.
 //!
-//! **Purpose.** Set-associative, tree pseudo-LRU. It holds decoded entries that are VALID, tagged with table set and
-//! index. Fills travel through the lookup pipe with the replayed request that fetched the entry.
+//! **Purpose.** Set-associative, tree pseudo-LRU. It holds decoded entries that are VALID, tagged with table set,
+//! index and the epochs of the request that fetched them. Fills travel through the lookup pipe with the replayed request that fetched the entry.
 //!
 //! **Handshake.** Channel `lookup` in (valid only): one lookup per cycle, never stalled. Channel `line` out three cycles
 //! later with `line_found`. For a replay the line is the one that it brought, found or not.
@@ -26,7 +26,7 @@ use crate::prim::{
     Design, Plru, Ram, RamStyle, Signal, concat, delay_record, encode_one_hot, input_channel, mux_record, or_all,
     output_channel, scrub, select_one_hot, zero_record,
 };
-use crate::records::MptLine;
+use crate::records::{MptLine, REGION_EPOCH_BITS};
 use keywalk_contract::{Config, key::INDEX_BITS};
 
 crate::record! {
@@ -38,6 +38,8 @@ crate::record! {
         table_set: config.table_set_bits(),
         /// Index above the set number.
         index: index_tag_bits(config),
+        /// Epochs of the region.
+        epoch: REGION_EPOCH_BITS,
         /// Page shift - 12 of the line.
         page_shift: 5,
     }
@@ -60,6 +62,7 @@ impl MptCache {
         let lookup_valid = b.input("lookup_valid", 1);
         let table_set = b.input("lookup_table_set", config.table_set_bits());
         let index = b.input("lookup_index", INDEX_BITS);
+        let epoch = b.input("lookup_epoch", REGION_EPOCH_BITS);
         let is_replay = b.input("lookup_is_replay", 1);
         let is_good = b.input("lookup_status", 8).none();
         let brought = input_channel(b, "lookup_line", MptLine::widths(config));
@@ -80,14 +83,16 @@ impl MptCache {
         let s1_set = set.delay("s1_set");
         let s1_table_set = table_set.delay("s1_table_set");
         let s1_index = index.high_bits(index_tag_bits(config)).delay("s1_index");
+        let s1_epoch = epoch.delay("s1_epoch");
         let s1_is_replay = is_replay.delay("s1_is_replay");
         let s1_brought = delay_record(brought, "s1_line");
         let s1_may_fill = (lookup_valid & is_replay & is_good & brought.is_valid).delay_reset("s1_may_fill");
 
         // Stage 1: compare; decide on a fill and write its tag.
+        let wanted = concat(&[b.flag(true), s1_epoch, s1_table_set, s1_index]);
         let hits: Vec<_> = read
             .iter()
-            .map(|tag| tag.is_valid & concat(&[tag.table_set, tag.index]).eq(concat(&[s1_table_set, s1_index])))
+            .map(|tag| concat(&[tag.is_valid, tag.epoch, tag.table_set, tag.index]).eq_wide(wanted))
             .collect();
         let hit = or_all(&hits).named("hit");
         let hit_way = encode_one_hot(&hits, way_bits);
@@ -104,6 +109,7 @@ impl MptCache {
                 is_valid: b.flag(true),
                 table_set: s1_table_set,
                 index: s1_index,
+                epoch: s1_epoch,
                 page_shift: s1_brought.page_shift,
             };
             memory.write(

@@ -23,7 +23,7 @@ use crate::prim::{
     Design, Fifo, Record, Signal, delay_record, drive_record, input_channel, mux_record, or_all, output_channel,
     register_record,
 };
-use crate::records::{Beat, Event, LookedUp, SegmentBeat, WalkResult};
+use crate::records::{Beat, Event, LookedUp, STAMP_BITS, SegmentBeat, WalkResult};
 use keywalk_contract::hem::TABLE_CODE_MTR;
 use keywalk_contract::status::{STATUS_BITS, Severity, WIRE_CLASS_BITS};
 use keywalk_contract::{Config, Status, Table};
@@ -83,8 +83,8 @@ pub struct ResponsePort;
 impl ResponsePort {
     /// Builds the module `response_port` and gives its name.
     ///
-    /// Outputs besides the channels: `single_place_freed`, pulses `finished` (a response's last beat has left), `failed`
-    /// (with an error) and `sent` (a beat has left), and channel `event` with `event_valid`, valid only: a beat that names
+    /// Outputs besides the channels: `single_place_freed`, pulses `finished` (a response's last beat has left; with
+    /// `finished_generation`, `finished_stamp`, `finished_tag`, `finished_function`, `finished_status`), `failed` (with an error) and `sent` (a beat has left), and channel `event` with `event_valid`, valid only: a beat that names
     /// a table has left.
     pub fn build(design: &Design<'_>, config: &Config) -> String {
         let b = design.module("response_port");
@@ -208,6 +208,7 @@ impl ResponsePort {
         r2_valid.next(r2_ready.mux(r1_valid.value, r2_valid.value));
         let r2_index = r1_now.mpt_index.hold("r2_index", r2_ready);
         let r2_va = r1_now.va.hold("r2_va", r2_ready);
+        let r2_admission = r1_now.admission.hold("r2_admission", r2_ready);
         let r2_names = names_a_table.hold("r2_names_a_table", r2_ready);
 
         b.output("response_valid", r2_valid.value);
@@ -215,6 +216,11 @@ impl ResponsePort {
         let sent = (r2_valid.value & response_ready).named("sent_now");
         b.output("sent", sent.delay_reset("sent_q"));
         b.output("finished", (sent & r2_now.last).delay_reset("finished_q"));
+        b.output("finished_generation", r2_admission.bit(0).delay("finished_generation_q"));
+        b.output("finished_stamp", r2_admission.high_bits(STAMP_BITS).delay("finished_stamp_q"));
+        for (name, field) in [("tag", r2_now.tag), ("function", r2_now.function), ("status", r2_now.status)] {
+            b.output(&format!("finished_{name}"), field.delay(&format!("finished_{name}_q")));
+        }
         b.output("failed", (sent & r2_now.status.any()).delay_reset("failed_q"));
         b.output("event_valid", (sent & r2_names).delay_reset("event_valid_q"));
         let event = Event {

@@ -1,6 +1,6 @@
 //! The TLB: page translations of all page sizes in one set-associative cache.
 //!
-//! **Purpose.** Finds the page of a piece. The tag is {table set, MPT index, virtual page number}, low 32 bits of
+//! **Purpose.** Finds the page of a piece. The tag is {epochs, table set, MPT index, virtual page number}, low 32 bits of
 //! va >> page shift, which within one region is as exact as the page index, whatever the page size. Pieces that need no
 //! translation pass through.
 //!
@@ -27,7 +27,7 @@ use crate::prim::{
     Design, Plru, Ram, RamStyle, Signal, concat, delay_record, encode_one_hot, input_channel, mux_record, or_all,
     output_channel, scrub, select_one_hot, zero_record,
 };
-use crate::records::{LookedUp, Piece, WalkResult};
+use crate::records::{LookedUp, Piece, REGION_EPOCH_BITS, WalkResult};
 use keywalk_contract::{Config, key::INDEX_BITS};
 
 crate::record! {
@@ -39,6 +39,8 @@ crate::record! {
         table_set: config.table_set_bits(),
         /// Index of the MPT entry.
         mpt_index: INDEX_BITS,
+        /// Epochs of the region.
+        epoch: REGION_EPOCH_BITS,
         /// Virtual page number above the bits that the set number determines.
         virtual_page: 32 - config.tlb_set_bits(),
     }
@@ -51,6 +53,8 @@ crate::record! {
         table_set: config.table_set_bits(),
         /// Index of the MPT entry.
         mpt_index: INDEX_BITS,
+        /// Epochs of the region.
+        epoch: REGION_EPOCH_BITS,
         /// Virtual page number, low 32 bits.
         virtual_page: 32,
         /// Page address >> 12.
@@ -110,14 +114,14 @@ impl Tlb {
         let s1_length_minus_one = (piece.last - piece.va.low_bits(32)).delay("s1_length_minus_one");
 
         // Stage 1: compare.
-        let key_of = |table_set: Signal<'a>, mpt_index: Signal<'a>, virtual_page: Signal<'a>| {
-            concat(&[table_set, mpt_index, virtual_page.high_bits(32 - set_bits)])
+        let key_of = |table_set: Signal<'a>, mpt_index: Signal<'a>, epoch: Signal<'a>, virtual_page: Signal<'a>| {
+            concat(&[always, epoch, table_set, mpt_index, virtual_page.high_bits(32 - set_bits)])
         };
-        let wanted = key_of(s1.table_set, s1.mpt_index, s1.virtual_page);
-        let hits: Vec<_> = read
-            .iter()
-            .map(|tag| tag.is_valid & concat(&[tag.table_set, tag.mpt_index, tag.virtual_page]).eq(wanted))
-            .collect();
+        let tag_of =
+            |tag: &Tag<Signal<'a>>| concat(&[tag.is_valid, tag.epoch, tag.table_set, tag.mpt_index, tag.virtual_page]);
+        let epoch_of = |epoch: Signal<'a>| epoch.low_bits(REGION_EPOCH_BITS);
+        let wanted = key_of(s1.table_set, s1.mpt_index, epoch_of(s1.epoch), s1.virtual_page);
+        let hits: Vec<_> = read.iter().map(|tag| tag_of(tag).eq_wide(wanted)).collect();
         let s2_hits: Vec<_> = hits.iter().enumerate().map(|(way, hit)| hit.delay(&format!("s2_hit_{way}"))).collect();
         let s2_pages: Vec<_> =
             read_pages.iter().enumerate().map(|(way, page)| page.delay(&format!("s2_page_{way}"))).collect();
@@ -177,6 +181,7 @@ impl Tlb {
         let fill = TlbFill {
             table_set: result.table_set,
             mpt_index: result.mpt_index,
+            epoch: epoch_of(result.epoch),
             virtual_page: result.virtual_page,
             page: result.page.high_bits(52),
         };
@@ -187,11 +192,8 @@ impl Tlb {
         let f2_valid = b.register_reset("f2_valid", 1, 0);
         let f2 = delay_record(f1, "f2");
         let f2_set = f1_set.delay("f2_set");
-        let f2_wanted = key_of(f2.table_set, f2.mpt_index, f2.virtual_page);
-        let holds: Vec<_> = fill_read
-            .iter()
-            .map(|tag| tag.is_valid & concat(&[tag.table_set, tag.mpt_index, tag.virtual_page]).eq(f2_wanted))
-            .collect();
+        let f2_wanted = key_of(f2.table_set, f2.mpt_index, f2.epoch, f2.virtual_page);
+        let holds: Vec<_> = fill_read.iter().map(|tag| tag_of(tag).eq_wide(f2_wanted)).collect();
         let f2_way = or_all(&holds).mux(encode_one_hot(&holds, way_bits), victim);
         let f3_valid = f2_valid.value.delay_reset("f3_valid");
         let f3 = delay_record(f2, "f3");
@@ -204,6 +206,7 @@ impl Tlb {
             is_valid: always,
             table_set: f3.table_set,
             mpt_index: f3.mpt_index,
+            epoch: f3.epoch,
             virtual_page: f3.virtual_page.high_bits(32 - set_bits),
         };
         for way in 0..ways {
