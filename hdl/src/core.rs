@@ -18,10 +18,10 @@
 
 use crate::access_check::AccessCheck;
 use crate::context_port::{ContextPort, ContextRequest};
-use crate::csr::Csr;
+use crate::csr::{Csr, GAUGE_BITS};
 use crate::entry_decode::EntryDecode;
 use crate::fault::Fault;
-use crate::fence::{Fence, Invalidate};
+use crate::fence::{COUNT_BITS, Fence, Invalidate};
 use crate::hem_lookup::HemLookup;
 use crate::key_decoder::{KeyDecoder, MISS_QUEUE_DEPTH};
 use crate::mpt_cache::MptCache;
@@ -38,7 +38,9 @@ use crate::split_buffer::SplitBuffer;
 use crate::table_port::TablePort;
 use crate::tlb::Tlb;
 use crate::walk_queue::WalkQueue;
-use keywalk_contract::{Config, key, regs};
+use keywalk_contract::regs::{self, COUNTERS, CounterName};
+use keywalk_contract::status::STATUS_BITS;
+use keywalk_contract::{Config, key};
 
 /// The block.
 pub struct Core;
@@ -153,13 +155,24 @@ impl Core {
         ] {
             b.output(&format!("axil_{name}"), csr.output(&format!("axil_{name}"), width));
         }
-        for (name, width) in [("arvalid", 1), ("araddr", 64), ("arid", config.read_bits()), ("arlen", 8), ("rready", 1)]
-        {
+        let read_valid = flag(table_port, "arvalid");
+        let read_ready = b.input("tbl_arready", 1);
+        table_port.drive("arready", read_ready);
+        b.output("tbl_arvalid", read_valid);
+        for (name, width) in [("araddr", 64), ("arid", config.read_bits()), ("arlen", 8), ("rready", 1)] {
             b.output(&format!("tbl_{name}"), table_port.output(name, width));
         }
-        for (name, width) in [("arready", 1), ("rvalid", 1), ("rid", config.read_bits()), ("rresp", 2), ("rlast", 1)] {
+        let [line_valid, line_last] = ["rvalid", "rlast"].map(|name| {
+            let signal = b.input(&format!("tbl_{name}"), 1);
+            table_port.drive(name, signal);
+            signal
+        });
+        for (name, width) in [("rid", config.read_bits()), ("rresp", 2)] {
             table_port.drive(name, b.input(&format!("tbl_{name}"), width));
         }
+        // The table port takes what comes, always.
+        csr.drive("read_issued", (read_valid & read_ready).delay_reset("read_issued"));
+        csr.drive("read_landed", (line_valid & line_last).delay_reset("read_landed"));
         for lane in 0..config.table_data_bits / 128 {
             table_port.drive(&format!("rdata_{lane}"), b.input(&format!("tbl_rdata_{lane}"), 128));
         }
@@ -312,13 +325,12 @@ impl Core {
         }
         fan(fence.output("hem_epoch", HEM_EPOCH_BITS), &[(key_decoder, "hem_epoch"), (context_port, "hem_epoch")]);
         fan(generation, &[(key_decoder, "generation"), (context_port, "generation")]);
-        fan(fence.output("now", STAMP_BITS), &[(key_decoder, "now")]);
-        fence.drive("response_finished", flag(response_port, "finished"));
-        for (port, width) in
-            [("finished_generation", 1), ("finished_tag", config.tag_bits), ("finished_function", config.function_bits)]
-        {
-            fence.drive(port, response_port.output(port, width));
-        }
+        fan(fence.output("now", STAMP_BITS), &[(key_decoder, "now"), (csr, "now")]);
+        fan(flag(response_port, "finished"), &[(fence, "response_finished"), (csr, "finished")]);
+        wire(response_port, "finished_generation", fence, "finished_generation");
+        fence.drive("finished_tag", response_port.output("finished_tag", config.tag_bits));
+        let finished_function = response_port.output("finished_function", config.function_bits);
+        fan(finished_function, &[(fence, "finished_function"), (csr, "finished_function")]);
         let context_accepted = flag(context_port, "accepted");
         fence.drive("context_accepted", context_accepted);
         wire(context_port, "accepted_generation", fence, "context_accepted_generation");
@@ -349,6 +361,7 @@ impl Core {
             flag(table_port, "ready"),
             flag(context_port, "ready"),
             flag(fence, "ready"),
+            flag(csr, "ready"),
         ];
         let scrubbed = (all(&blocks_ready) & caches_ready).delay_reset("scrubbed");
         let engine_ready = b.register_reset("engine_ready", 1, 0);
@@ -358,24 +371,39 @@ impl Core {
         csr.drive("engine_ready", engine_ready.value);
         csr.drive("engine_idle", (flag(fence, "idle") & !pause).delay_reset("engine_idle"));
 
-        // Counters, in the order of the register map.
-        let counts = [
-            accepted,
-            flag(response_port, "sent"),
-            flag(response_port, "failed"),
-            flag(access_check, "mpt_hit"),
-            miss_valid,
-            flag(tlb, "hit"),
-            flag(walk_queue, "missed"),
-            flag(table_port, "event_read"),
-            flag(table_port, "event_merged"),
-            flag(table_port, "event_error"),
-            context_accepted,
-            flag(fence, "completed"),
-            flag(fault, "sent"),
-            flag(fault, "lost"),
-        ];
-        for (counter, pulse) in regs::COUNTERS.iter().zip(counts) {
+        // Counters.
+        csr.drive("finished_status", response_port.output("finished_status", STATUS_BITS));
+        csr.drive("finished_stamp", response_port.output("finished_stamp", STAMP_BITS));
+        csr.drive("tlb_missed", looked_up_valid & looked_up.is_miss);
+        csr.drive("tlb_missed_function", looked_up.function);
+        csr.drive("requests_in_flight", fence.output("in_flight", COUNT_BITS).resize(GAUGE_BITS));
+        // What no block counts yet.
+        let never = b.flag(false);
+        for (counter, name) in COUNTERS.iter().zip(CounterName::ALL) {
+            let pulse = match name {
+                CounterName::Requests => accepted,
+                CounterName::Segments => flag(response_port, "sent"),
+                CounterName::Errors => flag(response_port, "failed"),
+                CounterName::MptHits => flag(access_check, "mpt_hit"),
+                CounterName::MptMisses => miss_valid,
+                CounterName::TlbHits => flag(tlb, "hit"),
+                CounterName::TlbMisses => flag(walk_queue, "missed"),
+                CounterName::TableReads => flag(table_port, "event_read"),
+                CounterName::TableReadsMerged => flag(table_port, "event_merged"),
+                CounterName::TableReadErrors => flag(table_port, "event_error"),
+                CounterName::ContextRequests => context_accepted,
+                CounterName::Invalidations => flag(fence, "completed"),
+                CounterName::Faults => flag(fault, "sent"),
+                CounterName::FaultsLost => flag(fault, "lost"),
+                CounterName::StrayReports => flag(fence, "stray_done"),
+                CounterName::MptEvictions | CounterName::TlbEvictions => never,
+                CounterName::HemHits | CounterName::HemMisses | CounterName::HemEvictions => never,
+                CounterName::MtrLowerHits | CounterName::MtrLowerMisses | CounterName::MtrLowerEvictions => never,
+                CounterName::MtrUpperHits | CounterName::MtrUpperMisses | CounterName::MtrUpperEvictions => never,
+                CounterName::HemReads0 | CounterName::HemReads1 | CounterName::HemReads2 => never,
+                CounterName::HemReads3 => never,
+                CounterName::MtrReads0 | CounterName::MtrReads1 | CounterName::MtrReads2 => never,
+            };
             csr.drive(&format!("count_{}", counter.name), pulse);
         }
         b.name().into()

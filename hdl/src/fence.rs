@@ -66,7 +66,7 @@
 
 use crate::function_map::FunctionMap;
 use crate::prim::{
-    Builder, Credit, Design, Ram, RamStyle, Register, Scrub, Signal, concat, input_channel, or_all, scrub,
+    Builder, Count, Credit, Design, Ram, RamStyle, Scrub, Signal, concat, input_channel, or_all, scrub,
     select_by_number, select_first,
 };
 use crate::records::{BUCKET_EPOCH_BITS, HEM_EPOCH_BITS, SET_EPOCH_BITS, STAMP_BITS};
@@ -82,7 +82,7 @@ const PLACE_BITS: u32 = 4;
 /// until the caches say that they are busy.
 pub const SETTLE_CYCLES: u128 = 6;
 /// Bits of the counts of requests. Admission pauses at half of their range; the other half is for what is in flight then.
-const COUNT_BITS: u32 = 14;
+pub const COUNT_BITS: u32 = 14;
 /// Bits of the counts of context requests.
 const CONTEXT_COUNT_BITS: u32 = 5;
 /// Bits of a scope.
@@ -160,26 +160,6 @@ fn spread<'a>(number: Signal<'a>, owner: Signal<'a>) -> Signal<'a> {
         })
         .collect();
     concat(&parts)
-}
-
-/// A count that goes up and down by one.
-struct Count<'a> {
-    register: Register<'a>,
-}
-
-impl<'a> Count<'a> {
-    fn new(b: &'a Builder<'a>, name: &str, bits: u32, up: Signal<'a>, down: Signal<'a>) -> Self {
-        let register = b.register_reset(name, bits, 0);
-        // One adder: plus one, minus one or nothing.
-        let minus = down & !up;
-        let step = if bits == 1 { up ^ down } else { minus.repeat(bits - 1).concat(up ^ down) };
-        register.next(register.value + step);
-        Self { register }
-    }
-
-    fn value(&self) -> Signal<'a> {
-        self.register.value
-    }
 }
 
 /// What the responses and their reports are matched with.

@@ -15,6 +15,7 @@
 
 mod builder;
 mod cache;
+mod count;
 mod credit;
 mod fifo;
 mod free_list;
@@ -27,12 +28,13 @@ mod signal;
 
 pub use builder::{Builder, Design, Forward, Instance, Register};
 pub use cache::{Cache, CacheKey, CacheShape};
+pub use count::Count;
 pub use credit::Credit;
 pub use fifo::{Fifo, FifoPort, fifo_module};
 pub use free_list::{FreeList, free_list_module};
 pub use merge::Merge;
 pub use plru::Plru;
-pub use ram::{Ram, RamStyle};
+pub use ram::{Ram, RamStyle, Word};
 pub use record::{
     Record, bit_range, concat_fields, delay_record, drive_channel, drive_record, hold_record, input_channel,
     mux_record, output_channel, register_record, split_fields, zero_record,
