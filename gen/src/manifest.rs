@@ -149,7 +149,7 @@ struct Manifest<'a> {
 fn derived(config: &Config) -> BTreeMap<&'static str, u32> {
     BTreeMap::from([
         ("beats_per_line", config.beats_per_line()),
-        ("counter_turn_cycles", csr::TURN_CYCLES),
+        ("counter_read_extra_cycles", csr::READ_EXTRA_CYCLES),
         ("hold_bytes_max", config.hold_bytes_max()),
         ("miss_queue_depth", config.hem_contexts),
         ("mpt_entries", config.mpt_sets * config.mpt_ways),

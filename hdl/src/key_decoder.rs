@@ -28,7 +28,9 @@ use crate::function_map::FunctionMap;
 use crate::prim::{
     Credit, Design, Signal, concat, delay_record, input_channel, mux_record, output_channel, select_by_number,
 };
-use crate::records::{ADMISSION_BITS, EPOCH_BITS, HEM_EPOCH_BITS, Lookup, Request, STAMP_BITS};
+use crate::records::{
+    ADMISSION_BITS, BUCKET_EPOCH_BITS, EPOCH_BITS, HEM_EPOCH_BITS, Lookup, Request, SET_EPOCH_BITS, STAMP_BITS,
+};
 use keywalk_contract::{Config, key::INDEX_BITS};
 
 /// All bits of an index: a replay brings an index that is masked already.
@@ -56,11 +58,11 @@ impl KeyDecoder {
             (0..config.table_sets).map(|set| b.input(&format!("{name}_{set}"), width)).collect()
         };
         let masks = per_set("mpt_mask", INDEX_BITS);
-        let set_epochs = per_set("set_epoch", 6);
+        let set_epochs = per_set("set_epoch", SET_EPOCH_BITS);
         let generation = b.input("generation", 1);
         let now = b.input("now", STAMP_BITS);
         let hem_epoch = b.input("hem_epoch", HEM_EPOCH_BITS);
-        let region_epoch = b.input("region_epoch", 8);
+        let region_epoch = b.input("region_epoch", BUCKET_EPOCH_BITS);
         let function_map = FunctionMap::new(b, config);
         let running = function_map.running;
 
@@ -113,13 +115,14 @@ impl KeyDecoder {
         b.output("accepted_generation", generation.delay("accepted_generation_q"));
         lookup.admission = lookup.is_replay.mux(lookup.admission, now.concat(generation));
         // The region's epoch is in its memory until the next cycle.
-        let noted = concat(&[hem_epoch, select_by_number(&set_epochs, lookup.table_set), b.literal(0, 8)]);
+        let noted =
+            concat(&[hem_epoch, select_by_number(&set_epochs, lookup.table_set), b.literal(0, BUCKET_EPOCH_BITS)]);
         lookup.epoch = lookup.is_replay.mux(lookup.epoch, noted);
         b.output("lookup_length_minus_one", (lookup.length - 1).delay("lookup_length_minus_one_q"));
 
         let mut lookup = delay_record(lookup, "lookup_q");
-        let region = lookup.is_replay.mux(lookup.epoch.low_bits(8), region_epoch);
-        lookup.epoch = lookup.epoch.high_bits(EPOCH_BITS - 8).concat(region);
+        let region = lookup.is_replay.mux(lookup.epoch.low_bits(BUCKET_EPOCH_BITS), region_epoch);
+        lookup.epoch = lookup.epoch.high_bits(EPOCH_BITS - BUCKET_EPOCH_BITS).concat(region);
         b.output("lookup_valid", valid.delay_reset("lookup_valid_q"));
         output_channel(b, "lookup", lookup);
         b.name().into()

@@ -30,7 +30,7 @@ impl WalkQueue {
     /// Builds the module `walk_queue` and gives its name.
     ///
     /// Inputs besides the channels: `old_toggle` (of the piece's slot), `index_check`. Outputs besides the channels:
-    /// pulses `place_freed` and `place_unused`, and `missed`.
+    /// pulses `place_freed` and `place_unused`.
     pub fn build<'a>(design: &Design<'a>, config: &Config) -> String {
         let b = design.module("walk_queue");
         let valid = b.input("looked_up_valid", 1);
@@ -94,7 +94,6 @@ impl WalkQueue {
         output_channel(b, "walk", walk);
         b.output("place_freed", (pop & head.out_valid).delay_reset("place_freed_q"));
         b.output("place_unused", (valid & !piece.is_miss).delay_reset("place_unused_q"));
-        b.output("missed", missed.delay_reset("missed_q"));
         b.name().into()
     }
 }
