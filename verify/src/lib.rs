@@ -6,6 +6,7 @@
 
 pub mod checks;
 pub mod dut;
+pub mod figures;
 pub mod hardware;
 pub mod number;
 pub mod page_list;
@@ -14,6 +15,7 @@ pub mod report;
 pub mod run;
 pub mod scenario;
 pub mod suite;
+pub mod synth;
 pub mod tables;
 pub mod vector;
 
