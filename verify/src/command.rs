@@ -1,5 +1,6 @@
 //! What the subcommands share: exit codes, refusals, output.
 
+pub mod bench;
 pub mod synth;
 
 use std::io::{self, IsTerminal, Write};

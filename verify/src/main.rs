@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use command::bench::BenchArgs;
 use command::synth::SynthArgs;
 use command::{FAILED, PASSED, Refusal, print, progress_bar};
 use keywalk_contract::Operation;
@@ -47,6 +48,22 @@ enum Command {
     ///
     /// Exit status: 0 answered, 2 wrong usage or unreadable input.
     Explain(ExplainArgs),
+    /// Measure the engine in simulated clock cycles, and print every figure beside its target and the bound.
+    ///
+    /// Each figure has an engine of its own, fresh from reset, with the same seed, no stalls and a fixed memory latency: it
+    /// is the same number on every machine, and every answer is compared with the golden model's. A figure's ratio is its
+    /// value divided by the bound, the best that the tables and the memory allow; without a bound of its own that is the
+    /// target. "L" is the memory latency in cycles, "n" the reads that the memory lets be in flight. Rows in wall time
+    /// measure the programs around the engine and depend on the machine.
+    ///
+    /// Misses: cycles per miss over random requests to distinct pages, against 1.10 times max(1, r, r x beats, r x L / n),
+    /// with r the table reads really issued per miss; r has rows of its own, against the distinct lines that the tables
+    /// need. Curves are drawn as SVG. A whole run takes some minutes; `--only "hit latency"` takes a part of it, `--list`
+    /// names the parts.
+    ///
+    /// Exit status: 0 every figure within its target, 1 some figure missed it or could not be taken, 2 wrong usage, 3 a
+    /// tool is missing.
+    Bench(BenchArgs),
     /// Map the generated Verilog for UltraScale+ with yosys and say what it takes and how deep its logic is.
     ///
     /// Prints LUTs (logic, memory, shift registers), flip-flops, block RAM, UltraRAM, carry chains, logic depth, an
@@ -155,6 +172,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Vectors(args) => vectors(&args),
         Command::Explain(args) => explain(&args),
+        Command::Bench(args) => command::bench::run(&args),
         Command::Synth(args) => command::synth::run(&args),
     };
     ExitCode::from(result.unwrap_or_else(|error| {

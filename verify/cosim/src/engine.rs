@@ -46,6 +46,8 @@ pub struct EngineOptions {
     pub automatic_done: bool,
     /// Idle ports carry random data.
     pub poison: bool,
+    /// Keeps the inputs of every clock edge, see [`Model::start_recording`](crate::Model::start_recording).
+    pub record: bool,
 }
 
 impl Default for EngineOptions {
@@ -60,6 +62,7 @@ impl Default for EngineOptions {
             done_delay_cycles: 1..=20,
             automatic_done: true,
             poison: true,
+            record: false,
         }
     }
 }
@@ -310,6 +313,17 @@ pub struct Invalidation {
     pub length_bytes: u64,
 }
 
+/// The completion of an invalidation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Completion {
+    /// The invalidation's tag.
+    pub tag: u16,
+    /// Cycle of the transfer.
+    pub cycle: u64,
+    /// First cycle in which it was valid.
+    pub valid_cycle: u64,
+}
+
 /// An event of the fault port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FaultEvent {
@@ -416,7 +430,7 @@ pub struct Engine<M> {
     open: Vec<Segment>,
     complete: VecDeque<Response>,
     context_answers: VecDeque<ContextAnswer>,
-    invalidated: VecDeque<u16>,
+    invalidated: VecDeque<Completion>,
     events: VecDeque<FaultEvent>,
     /// BT0 slots that are set, by table set and table code.
     bt0_set: HashMap<(u8, u8), HashSet<u16>>,
@@ -430,6 +444,9 @@ impl<M: LineMemory> Engine<M> {
     /// A design without the ports of the engine, a broken rule, or an engine that does not become ready.
     pub fn new(dut: &'static Dut, memory: M, options: EngineOptions) -> Result<Self, Error> {
         let mut bench = Bench::new(dut, options.seed);
+        if options.record {
+            bench.model_mut().start_recording();
+        }
         let (idle, drain) = (options.request_stall, options.response_stall);
         let requests = bench.stream_driver(stream(&ports::request::LAYOUT), idle)?;
         let done = bench.stream_driver(stream(&ports::done::LAYOUT), Stall::NEVER)?;
@@ -500,6 +517,11 @@ impl<M: LineMemory> Engine<M> {
     /// The request driver, to change its stalls or record acceptances.
     pub fn request_driver(&mut self) -> &mut StreamDriver {
         &mut self.bench[self.requests]
+    }
+
+    /// The driver of invalidations, to record acceptances.
+    pub fn invalidation_driver(&mut self) -> &mut StreamDriver {
+        &mut self.bench[self.invalidations]
     }
 
     /// The response sink, to change its stalls.
@@ -906,6 +928,11 @@ impl<M: LineMemory> Engine<M> {
 
     /// Removes the tag of the oldest completed invalidation.
     pub fn pop_invalidated(&mut self) -> Option<u16> {
+        self.pop_completion().map(|completion| completion.tag)
+    }
+
+    /// Removes the oldest completion of an invalidation.
+    pub fn pop_completion(&mut self) -> Option<Completion> {
         self.invalidated.pop_front()
     }
 
@@ -963,7 +990,11 @@ impl<M: LineMemory> Engine<M> {
             self.last_progress_cycle = received.cycle;
             let outstanding = self.invalidations_outstanding;
             self.invalidations_outstanding = Self::answered("m_axis_inv", outstanding, received.cycle)?;
-            self.invalidated.push_back(bits::get(received.beat.words(), fields::TAG.low, fields::TAG.width) as u16);
+            self.invalidated.push_back(Completion {
+                tag: bits::get(received.beat.words(), fields::TAG.low, fields::TAG.width) as u16,
+                cycle: received.cycle,
+                valid_cycle: received.valid_cycle,
+            });
         }
         while let Some(received) = self.bench[self.faults].pop() {
             use ports::fault as fields;
