@@ -3,7 +3,7 @@
 //! Every figure has an engine of its own, fresh from reset, with the same seed, no stalls and a fixed memory latency, so
 //! it is the same number on every machine. [`jobs`] lists them, [`run`] takes them on several threads. Every answer of
 //! the engine is compared with the golden model's: there is no figure for wrong answers. [`rates`] measures the programs
-//! around the engine in wall time.
+//! around the engine in processor time.
 
 pub mod chart;
 pub mod hits;

@@ -53,8 +53,8 @@ enum Command {
     /// Each figure has an engine of its own, fresh from reset, with the same seed, no stalls and a fixed memory latency: it
     /// is the same number on every machine, and every answer is compared with the golden model's. A figure's ratio is its
     /// value divided by the bound, the best that the tables and the memory allow; without a bound of its own that is the
-    /// target. "L" is the memory latency in cycles, "n" the reads that the memory lets be in flight. Rows in wall time
-    /// measure the programs around the engine and depend on the machine.
+    /// target. "L" is the memory latency in cycles, "n" the reads that the memory lets be in flight. Rows in
+    /// processor time measure the programs around the engine and depend on the machine.
     ///
     /// Misses: cycles per miss over random requests to distinct pages, against 1.10 times max(1, r, r x beats, r x L / n),
     /// with r the table reads really issued per miss; r has rows of its own, against the distinct lines that the tables

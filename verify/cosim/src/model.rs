@@ -168,12 +168,15 @@ impl Model {
     #[inline]
     pub fn set(&mut self, input: Input, value: u64) {
         let Input(Signal { index, width }) = input;
-        assert!(
-            value <= bits::max(width),
-            "input `{}` has {width} bits and cannot hold {value:#x}",
-            self.dut.ports[index as usize].name
-        );
+        if value > bits::max(width) {
+            self.refuse(input, value.into());
+        }
         self.raw.write(index as usize, value);
+    }
+
+    #[cold]
+    fn refuse(&self, Input(Signal { index, width }): Input, value: u128) -> ! {
+        panic!("input `{}` has {width} bits and cannot hold {value:#x}", self.dut.ports[index as usize].name)
     }
 
     /// Drives an input of any width from 32-bit words, least significant first. Missing words are zero, bits beyond
@@ -200,12 +203,10 @@ impl Model {
     /// # Panics
     /// When the value is wider than the input: an error of the bench.
     pub fn set_wide(&mut self, input: Input, value: u128) {
-        let Input(Signal { index, width }) = input;
-        assert!(
-            width >= 128 || value >> width == 0,
-            "input `{}` has {width} bits and cannot hold {value:#x}",
-            self.dut.ports[index as usize].name
-        );
+        let width = input.0.width;
+        if width < 128 && value >> width != 0 {
+            self.refuse(input, value);
+        }
         self.set_words(input, &[0, 32, 64, 96].map(|low| (value >> low) as u32));
     }
 

@@ -152,8 +152,8 @@ fn draw_on(area: &DrawingArea<SVGBackend<'_>, Shift>, curve: Curve, points: &[&P
     };
     let (x_low, x_high) = range(|point| point.x);
     let (y_low, y_high) = range(|point| point.y);
-    // Whole octaves, with room for the legend.
-    let y = y_low.log2().floor().exp2()..(1.5 * y_high).log2().ceil().exp2();
+    // Room for the legend, up to a whole octave.
+    let y = (0.8 * y_low)..(1.5 * y_high).log2().ceil().exp2();
     let mut builder = ChartBuilder::on(area);
     builder.margin(14).caption(curve.title(), ("sans-serif", 18)).x_label_area_size(42).y_label_area_size(58);
     if curve == Curve::Hops {

@@ -20,7 +20,7 @@ pub struct BenchArgs {
     /// Where the curves go, as SVG.
     #[arg(long, default_value = "build/bench", value_name = "DIR")]
     out: PathBuf,
-    /// A few figures and short runs, and no wall time: for tests of this command.
+    /// A few figures and short runs, and nothing that depends on the machine: for tests of this command.
     #[arg(long)]
     quick: bool,
     /// Only figures whose name contains this. No curves are drawn.
@@ -34,7 +34,7 @@ pub struct BenchArgs {
     jobs: Option<usize>,
 }
 
-/// Figures in wall time.
+/// Figures in processor time.
 type Rate = (&'static str, fn(&Settings) -> Result<Finding, BenchError>);
 const RATES: [Rate; 2] = [("golden model", |_| rates::model()), ("simulator", rates::simulator)];
 
