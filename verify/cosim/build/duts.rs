@@ -66,13 +66,21 @@ const BLOCKS: &[(&str, &str, &str)] = &[
     ("walk_queue", "walk_queue", "small"),
 ];
 
-/// Presets in which the engine is tested. Each name becomes the name of a design.
+/// Configurations in which the engine is tested. Each name becomes the name of a design.
 fn configurations() -> Vec<Config> {
-    ["default", "small"]
-        .iter()
-        .filter_map(|name| keywalk_gen::presets::find(name))
-        .map(|preset| preset.config())
-        .collect()
+    let presets = ["default", "small"].iter().filter_map(|name| keywalk_gen::presets::find(name));
+    let mut configurations: Vec<_> = presets.map(|preset| preset.config()).collect();
+    if cfg!(feature = "bench") {
+        // The default engine with as many reads in flight as the contract allows, and contexts to make them.
+        configurations.push(Config {
+            name: "reads_256".into(),
+            reads_in_flight: 256,
+            hem_contexts: 256,
+            walk_contexts: 512,
+            ..Config::default()
+        });
+    }
+    configurations
 }
 
 /// Configurations in which blocks are tested, but not the engine: every depth at its minimum, no done tracking.

@@ -360,11 +360,6 @@ impl Channel {
         self.payload_into(model, &mut words);
         Beat { shape: Arc::clone(&self.shape), words }
     }
-
-    /// Words as a beat of this channel.
-    pub(crate) fn beat(&self, words: Vec<u32>) -> Beat {
-        Beat { shape: Arc::clone(&self.shape), words }
-    }
 }
 
 /// Watches that a channel keeps valid and payload until the transfer.
