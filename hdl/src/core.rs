@@ -27,7 +27,7 @@ use crate::key_decoder::KeyDecoder;
 use crate::mpt_cache::MptCache;
 use crate::mtr_walker::MtrWalker;
 use crate::page_split::PageSplit;
-use crate::prim::{Design, Fifo, Instance, Signal, delay_record, drive_channel, input_channel, output_channel};
+use crate::prim::{Design, Fifo, Instance, Signal, drive_channel, input_channel, output_channel};
 use crate::records::{
     Bt0Write, Checked, ContextAnswer, ContextLookup, Event, GeometryWrite, HEM_EPOCH_BITS, Held, LineRequest,
     LineResponse, LookedUp, Lookup, MissRequest, MptFill, MptLine, Piece, REGION_EPOCH_BITS, Replay, Request,
@@ -247,17 +247,8 @@ impl Core {
         wire(mtr_walker, "walk_ready", walk_queue, "walk_ready");
         let result_valid = flag(mtr_walker, "result_valid");
         let result = mtr_walker.channel("result", WalkResult::widths(config));
-        let is_cacheable = result.page.high_bits(52).any() & result.page.low_bits(12).none();
-        let is_page = result_valid & !result.is_context & result.status.none();
-        tlb.drive("fill_valid", (is_page & is_cacheable).delay_reset("fill_valid_q"));
-        let fill = TlbFill {
-            table_set: result.table_set,
-            mpt_index: result.mpt_index,
-            virtual_page: result.virtual_page,
-            epoch: result.epoch.low_bits(REGION_EPOCH_BITS),
-            page: result.page.high_bits(52),
-        };
-        drive_channel(tlb, "fill", delay_record(fill, "fill_q"));
+        wire(mtr_walker, "fill_valid", tlb, "fill_valid");
+        drive_channel(tlb, "fill", mtr_walker.channel("fill", TlbFill::widths(config)));
         for target in [split_buffer, response_port, context_port] {
             target.drive("result_valid", result_valid);
             drive_channel(target, "result", result);
@@ -317,7 +308,7 @@ impl Core {
             flag(table_port, "idle"),
         ];
         fence.drive("others_idle", all(&blocks_idle));
-        let caches_ready = flag(mpt_cache, "ready") & flag(tlb, "ready");
+        let caches_ready = flag(mpt_cache, "ready") & flag(tlb, "ready") & flag(mtr_walker, "caches_ready");
         fence.drive("caches_ready", caches_ready);
         key_decoder.drive("generation", b.flag(false));
         key_decoder.drive("hem_epoch", b.literal(0, HEM_EPOCH_BITS));
@@ -328,7 +319,7 @@ impl Core {
         }
         let pause = flag(fence, "pause");
         let flush = flag(fence, "flush");
-        fan(flush, &[(mpt_cache, "flush"), (tlb, "flush")]);
+        fan(flush, &[(mpt_cache, "flush"), (tlb, "flush"), (mtr_walker, "flush")]);
         let blocks_ready = [
             flag(key_decoder, "ready"),
             flag(page_split, "ready"),
