@@ -720,12 +720,14 @@ fn a_queue_buffer_is_walked_as_any_table() -> Result<(), Error> {
     })
 }
 
+/// `has_room`: lines come so seldom that all neighbours are entered.
 fn random_walks(
     design: &'static Dut,
     seed: u64,
     controls: Controls,
     stalls: [Stall; 3],
     latency: std::ops::Range<u64>,
+    has_room: bool,
 ) -> Result<(), Error> {
     const WALKS: usize = 1500;
     let mut rig = Rig::new(design, seed, controls, stalls)?;
@@ -750,15 +752,22 @@ fn random_walks(
     }
     rig.finish(400_000, outcomes)?;
     rig.finish_fills()?;
-    // No line is ever dropped here.
-    let mut expected = [wanted, beside].concat();
-    let mut filled: Vec<_> = rig.filled.iter().map(|(_, fill)| *fill).collect();
-    expected.sort_unstable();
-    filled.sort_unstable();
-    for (fill, other) in filled.iter().zip(&expected) {
-        assert_eq!(fill, other, "pages entered, with seed {seed}");
+    let count = |fills: &[Fill]| {
+        let mut counts = BTreeMap::new();
+        fills.iter().for_each(|fill| *counts.entry(*fill).or_insert(0) += 1);
+        counts
+    };
+    let filled: Vec<_> = rig.filled.iter().map(|(_, fill)| *fill).collect();
+    let (filled, wanted, all) = (count(&filled), count(&wanted), count(&[wanted, beside].concat()));
+    for (fill, times) in &filled {
+        assert!(times <= all.get(fill).unwrap_or(&0), "{fill:?} is entered {times} times, with seed {seed}");
     }
-    assert_eq!(filled.len(), expected.len(), "pages entered, with seed {seed}");
+    for (fill, times) in &wanted {
+        assert!(filled.get(fill).unwrap_or(&0) >= times, "{fill:?} is not entered {times} times, with seed {seed}");
+    }
+    if has_room {
+        assert!(filled == all, "some page is not entered, with seed {seed}");
+    }
     Ok(())
 }
 
@@ -768,7 +777,7 @@ fn random_walks_without_stalls() -> Result<(), Error> {
         Controls::ALL
             .into_iter()
             .enumerate()
-            .try_for_each(|(case, controls)| random_walks(design, 10 + case as u64, controls, NO_STALLS, 0..40))
+            .try_for_each(|(case, controls)| random_walks(design, 10 + case as u64, controls, NO_STALLS, 0..40, false))
     })
 }
 
@@ -779,7 +788,7 @@ fn random_walks_with_stalls() -> Result<(), Error> {
         Controls::ALL
             .into_iter()
             .enumerate()
-            .try_for_each(|(case, controls)| random_walks(design, 20 + case as u64, controls, stalls, 0..200))
+            .try_for_each(|(case, controls)| random_walks(design, 20 + case as u64, controls, stalls, 0..200, false))
     })
 }
 
@@ -787,7 +796,7 @@ fn random_walks_with_stalls() -> Result<(), Error> {
 fn random_walks_with_a_slow_table_port() -> Result<(), Error> {
     DESIGNS.into_iter().try_for_each(|design| {
         let stalls = [Stall::NEVER, Stall::percent(90).up_to(20), Stall::NEVER];
-        random_walks(design, 30, Controls::RESET, stalls, 0..5)
+        random_walks(design, 30, Controls::RESET, stalls, 0..5, true)
     })
 }
 
