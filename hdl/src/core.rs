@@ -27,7 +27,7 @@ use crate::key_decoder::KeyDecoder;
 use crate::mpt_cache::MptCache;
 use crate::mtr_walker::MtrWalker;
 use crate::page_split::PageSplit;
-use crate::prim::{Design, Fifo, Instance, Signal, delay_record, drive_channel, input_channel, output_channel};
+use crate::prim::{Design, Fifo, Instance, Signal, drive_channel, input_channel, output_channel};
 use crate::records::{
     BUCKET_EPOCH_BITS, Bt0Write, Checked, ContextAnswer, ContextLookup, Event, GeometryWrite, HEM_EPOCH_BITS, Held,
     LineRequest, LineResponse, LookedUp, Lookup, MissRequest, MptFill, MptLine, Piece, REGION_EPOCH_BITS, Replay,
@@ -269,17 +269,8 @@ impl Core {
         wire(mtr_walker, "walk_ready", walk_queue, "walk_ready");
         let result_valid = flag(mtr_walker, "result_valid");
         let result = mtr_walker.channel("result", WalkResult::widths(config));
-        let is_cacheable = result.page.high_bits(52).any() & result.page.low_bits(12).none();
-        let is_page = result_valid & !result.is_context & result.status.none();
-        tlb.drive("fill_valid", (is_page & is_cacheable).delay_reset("fill_valid_q"));
-        let fill = TlbFill {
-            table_set: result.table_set,
-            mpt_index: result.mpt_index,
-            virtual_page: result.virtual_page,
-            epoch: result.epoch.low_bits(REGION_EPOCH_BITS),
-            page: result.page.high_bits(52),
-        };
-        drive_channel(tlb, "fill", delay_record(fill, "fill_q"));
+        wire(mtr_walker, "fill_valid", tlb, "fill_valid");
+        drive_channel(tlb, "fill", mtr_walker.channel("fill", TlbFill::widths(config)));
         for target in [split_buffer, response_port, context_port] {
             target.drive("result_valid", result_valid);
             drive_channel(target, "result", result);
@@ -365,11 +356,11 @@ impl Core {
             flag(table_port, "idle"),
         ];
         fence.drive("others_idle", all(&blocks_idle));
-        let caches_ready = flag(mpt_cache, "ready") & flag(tlb, "ready");
+        let caches_ready = flag(mpt_cache, "ready") & flag(tlb, "ready") & flag(mtr_walker, "caches_ready");
         fence.drive("caches_ready", caches_ready);
         let pause = flag(fence, "pause");
         let flush = flag(fence, "flush");
-        fan(flush, &[(mpt_cache, "flush"), (tlb, "flush")]);
+        fan(flush, &[(mpt_cache, "flush"), (tlb, "flush"), (mtr_walker, "flush")]);
         hem_lookup.drive("pointer_flush", flush | flag(fence, "pointer_flush"));
         let blocks_ready = [
             flag(key_decoder, "ready"),
@@ -396,8 +387,6 @@ impl Core {
         csr.drive("tlb_missed", looked_up_valid & looked_up.is_miss);
         csr.drive("tlb_missed_function", looked_up.function);
         csr.drive("requests_in_flight", fence.output("in_flight", COUNT_BITS).resize(GAUGE_BITS));
-        // What no block counts yet.
-        let never = b.flag(false);
         for (counter, name) in COUNTERS.iter().zip(CounterName::ALL) {
             let pulse = match name {
                 CounterName::Requests => accepted,
@@ -420,13 +409,19 @@ impl Core {
                 CounterName::HemHits => flag(hem_lookup, "pointer_hit"),
                 CounterName::HemMisses => flag(hem_lookup, "pointer_miss"),
                 CounterName::HemEvictions => flag(hem_lookup, "pointer_evicted"),
-                CounterName::MtrLowerHits | CounterName::MtrLowerMisses | CounterName::MtrLowerEvictions => never,
-                CounterName::MtrUpperHits | CounterName::MtrUpperMisses | CounterName::MtrUpperEvictions => never,
+                CounterName::MtrLowerHits => flag(mtr_walker, "lower_hit"),
+                CounterName::MtrLowerMisses => flag(mtr_walker, "lower_miss"),
+                CounterName::MtrLowerEvictions => flag(mtr_walker, "lower_evicted"),
+                CounterName::MtrUpperHits => flag(mtr_walker, "upper_hit"),
+                CounterName::MtrUpperMisses => flag(mtr_walker, "upper_miss"),
+                CounterName::MtrUpperEvictions => flag(mtr_walker, "upper_evicted"),
                 CounterName::HemReads0 => flag(hem_lookup, "read_issued_0"),
                 CounterName::HemReads1 => flag(hem_lookup, "read_issued_1"),
                 CounterName::HemReads2 => flag(hem_lookup, "read_issued_2"),
                 CounterName::HemReads3 => flag(hem_lookup, "read_issued_3"),
-                CounterName::MtrReads0 | CounterName::MtrReads1 | CounterName::MtrReads2 => never,
+                CounterName::MtrReads0 => flag(mtr_walker, "read_issued_0"),
+                CounterName::MtrReads1 => flag(mtr_walker, "read_issued_1"),
+                CounterName::MtrReads2 => flag(mtr_walker, "read_issued_2"),
             };
             csr.drive(&format!("count_{}", counter.name), pulse);
         }

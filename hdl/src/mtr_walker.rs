@@ -1,50 +1,69 @@
-//! Walks page tables (MTR, PBL) of 0 to 3 hops, many at a time (contract section 4).
+//! Walks page tables (MTR, PBL) of 0 to 3 hops, many at a time (contract section 4), and caches what the walks read.
 //!
 //! **Purpose.** Takes one page to walk and gives its bus address, or the status and hop of the first check that fails.
 //! A walk is not a state machine but a context: a number that travels with its reads, and a word in each of three
 //! memories that are written when the walk is accepted.
 //!
-//! Two pipes share the work. The *first-read pipe* checks index and root and computes the address of read 0; what needs
-//! no read (hop 0, or a walk that is refused at once) it puts into the *direct queue*. The *landing pipe* takes one
-//! line per cycle, or else a walk of the direct queue as if its root had been read, and adds what the walk's memory
-//! word says: the position in the next table, or the offset in the page. The sum becomes the next read or the result.
+//! Three pipes share the work. The *first-read pipe* checks index and root, looks both pointer caches up and computes the
+//! address of the first read: of the leaf table whose pointer the *lower* cache holds, else of the middle table whose
+//! pointer the *upper* cache holds, else of the root table. What needs no read (hop 0, or a walk that is refused at once)
+//! it puts into the *direct queue*. The *landing pipe* takes one line per cycle, or else a walk of the direct queue, and
+//! adds what the walk's memory word says: the position in the next table, or the offset in the page. The sum becomes the
+//! next read or the result. The *fill pipe* enters the word that the walk wanted and then, where the walk's own request
+//! read the line, the seven beside it: pages into the TLB (`fill_*`), pointers into the caches. Lines wait for that in
+//! *slots*, in order.
 //!
 //! Checks, in order: index (MtrIndex, hop 0), low 3 bits of the root (MtrMisaligned, hop 0), root of zero
 //! (MtrNotPresent, hop 0); for every read k: bus error of the 16 bytes that hold the word (MtrBusError, hop k), entry
 //! of zero (MtrNotPresent, hop k), alignment of a pointer to a lower table (MtrMisaligned, hop k + 1, the read that is
-//! not made). A leaf may be aligned to anything.
+//! not made). A leaf may be aligned to anything. Reads count from the root's, whether they were made or a cache saved them.
 //!
-//! **Handshake.** `walk_*` and `line_request_*`: valid and ready; both are stable until taken. `line_*` and `result_*`:
-//! valid only, always taken, at most one per cycle. `line_*` must answer `line_request_*`, once each, in any order.
-//! Results come in any order. `zero_entry_literal` and `alignment_check` are levels, sampled at each check. `idle` is
-//! low from the cycle after a walk is accepted until the cycle after its result.
+//! Filled is only what every later walk would read and accept, whatever the switches say: an entry of the table, below
+//! the number of pages, without bus error, not zero; a page aligned to 4 KiB, a pointer to the size of its table. Of
+//! a pointer's neighbours, the one that leads to the last pages of the table may be left out: those that follow are
+//! counted by whole tables from the wanted page to the last one. A walk of the context port, or of an index at or above
+//! the count, neither uses nor fills anything; a walk that fails enters nothing from the line that it fails at.
 //!
-//! **Latency and throughput.** Walk accepted to read 0 offered: 2 cycles. Line to next read offered: 3 cycles. Line of
-//! the leaf to result: 3 cycles. Walk accepted to result without a read: 6 cycles. One walk accepted, one landing, one
-//! read and one result per cycle, all at the same time.
+//! **Handshake.** `walk_*` and `line_request_*`: valid and ready; both are stable until taken. `line_*`, `result_*` and
+//! `fill_*`: valid only, always taken, at most one per cycle. `line_*` must answer `line_request_*`, once each, in any
+//! order. Results come in any order. `zero_entry_literal` and `alignment_check` are levels, sampled at each check. `idle`
+//! is low from the cycle after a walk is accepted until the cycle after its result; fills may still follow then.
+//! Pulses for counters: `lower_*` and `upper_*` of the caches, a hit or a miss for every walk that may use the cache
+//! and whose table has that level; `read_issued_<k>` for every read number k that is taken.
 //!
-//! **Timing.** The first-read pipe shifts the index (1), then adds (2). The landing pipe selects the word (1), adds and
-//! checks (2), decides (3). Every output is a register, except `walk_ready`, which is decoded from registers.
+//! **Latency and throughput.** Walk accepted to first read offered: 3 cycles. Line to next read offered: 2 cycles. Line of
+//! the leaf to result: 2 cycles; to its page on `fill`: 4 cycles. Walk accepted to result without a read: 5 cycles. One
+//! walk accepted, one landing, one read, one result and one fill per cycle, all at the same time.
+//!
+//! **Timing.** The first-read pipe shifts the index, reads the caches and counts the pages that follow (1), adds to the
+//! root (2), and selects (3). The landing pipe takes the word (1), adds and checks beside (2). The fill pipe selects the
+//! slot (1), the word (2), adds to the number and checks (3), and joins the checks (`fill_valid`). Outputs are registers,
+//! except `walk_ready` and `fill_valid`, which are decoded from registers.
 //!
 //! **Reset and flush.** Reset forgets every walk; the table port must be reset with it. `ready` rises when the list of
-//! free contexts is filled, one cycle per context; no walk is accepted before. The memories are not scrubbed: no word
-//! is read before its walk has written it. A flush is not needed: nothing is cached here.
+//! free contexts is filled, one cycle per context; no walk is accepted before. After reset and after `flush` both caches
+//! are scrubbed, one set per cycle; `caches_ready` is low meanwhile and every lookup misses. `flush` also drops what
+//! waits in slots and in the fill pipe. The other memories are not scrubbed: no word is read before it was written.
 //!
 //! **Hazards.** A context is given back with its result and is taken again two cycles later at the earliest; its words
-//! are read for the last time before that. A walk of the direct queue is read two cycles after its words were written.
-//! Reads overtake each other, because they belong to different contexts.
+//! are read for the last time before that: slots hold copies. A walk of the direct queue is read two cycles after its
+//! words were written. A slot is written with the line (words) and one cycle later (the rest), and read one cycle after
+//! that each; a slot that is not kept is read in the cycle in which the next line overwrites it, which is as good as
+//! before. Reads overtake each other, because they belong to different contexts.
 //!
 //! **Limits.** `walk_contexts` walks in flight. No queue can overflow: each is as deep as there are contexts, and a
 //! context is in one of them at most. New reads yield to those of walks under way; the direct queue yields to landings,
-//! but after 256 landings without a gap no new walk is accepted until one of the direct queue has gone.
+//! but after 256 landings without a gap no new walk is accepted until one of the direct queue has gone. Neighbours yield
+//! to wanted words; 127 lines wait for theirs to be filled, of further lines the wanted word is filled alone.
 
 use crate::prim::{
-    Builder, Credit, Design, Fifo, FifoPort, FreeList, Ram, RamStyle, Record, Signal, concat, delay_record,
-    input_channel, output_channel, select_one_hot, select_tree,
+    Builder, Cache, CacheKey, CacheShape, Credit, Design, Fifo, FifoPort, FreeList, Ram, RamStyle, Record, Signal,
+    concat, delay_record, input_channel, or_all, output_channel, select_one_hot, select_tree,
 };
 use crate::record;
 use crate::records::{
-    ADMISSION_BITS, EPOCH_BITS, LineRequest, LineResponse, WalkRequest, WalkResult, line_context_bits,
+    ADMISSION_BITS, EPOCH_BITS, LineRequest, LineResponse, REGION_EPOCH_BITS, TlbFill, WalkRequest, WalkResult,
+    line_context_bits,
 };
 use keywalk_contract::{Config, Status, key, status};
 
@@ -60,10 +79,22 @@ const TABLE_SIZE_MAX: u32 = 15;
 const INDEX_BITS: u32 = 32;
 /// Bits of a position in a lower table that leaves point from.
 const LOW_BITS: u32 = TABLE_ENTRIES_LOG2_MIN + TABLE_SIZE_MAX;
-/// Bits of an index without its position in the last table.
-const UPPER_BITS: u32 = INDEX_BITS - TABLE_ENTRIES_LOG2_MIN;
+/// Bits of an index without its position in the last table: the number of a leaf table.
+const LOWER_BITS: u32 = INDEX_BITS - TABLE_ENTRIES_LOG2_MIN;
+/// Bits of an index without its position in the last two tables: the number of a middle table.
+const UPPER_BITS: u32 = LOWER_BITS - TABLE_ENTRIES_LOG2_MIN;
+/// Bits of a page or table address above the smallest page.
+const PAGE_BITS: u32 = 64 - TABLE_BYTES_LOG2_MIN;
 /// Landings in a row, as log2, that a walk of the direct queue waits for before new walks are held back.
 const LANDING_RUN_LOG2: u32 = 8;
+/// Words of a line.
+const LINE_WORDS: u32 = 8;
+/// Bits of a number of a word in its line.
+const WORD_BITS: u32 = LINE_WORDS.trailing_zeros();
+/// Lines that wait for their neighbours to be filled, and one more: in block RAM, which takes that many for nothing.
+const SLOTS: u32 = 128;
+/// Bits of a number of a read.
+const READ_BITS: u32 = 2;
 
 /// Why a walk is refused before its first read; in order of the checks.
 #[derive(Clone, Copy)]
@@ -75,26 +106,42 @@ enum Refusal {
 }
 
 record! {
-    /// What a walk needs at every landing.
+    /// What a walk needs at every landing. Tables are numbered over the whole level.
     struct Plan(_config) {
         /// Position in the last table.
         low_index: LOW_BITS,
         /// Position in the middle table of three.
-        middle_index: UPPER_BITS,
+        middle_index: LOWER_BITS,
+        /// Number of the leaf table.
+        lower_number: LOWER_BITS,
+        /// Number of the middle table.
+        upper_number: UPPER_BITS,
         /// Bits, above the lowest 12, that are zero in the address of a lower table.
         table_mask: TABLE_SIZE_MAX,
         /// Hops, 0 to 3.
         hop: 2,
         /// A `Refusal`.
         refusal: 2,
+        /// What the walk reads may be cached.
+        is_cacheable: 1,
+        /// Pages that follow the wanted one; 7: or more.
+        pages_left: WORD_BITS,
+        /// Leaf tables that follow the wanted page at the least; 7: or more.
+        lower_left: WORD_BITS,
+        /// The same of middle tables.
+        upper_left: WORD_BITS,
+        /// There are 8 or more pages before the wanted one.
+        is_far: 1,
     }
 }
 
 record! {
-    /// What is added to the page.
+    /// What is added to the page, and the page of a walk without reads.
     struct Offset(_config) {
         /// As in the request.
         offset: 64,
+        /// Root >> 12.
+        root_page: PAGE_BITS,
     }
 }
 
@@ -103,8 +150,92 @@ record! {
     struct Direct(config) {
         /// Its context.
         context: config.walk_context_bits(),
-        /// Its root, which is the page.
-        page: 64,
+        /// Root and offset, which is the result.
+        address: 64,
+    }
+}
+
+record! {
+    /// A read that waits to be offered.
+    struct Read(config) {
+        /// Number within its walk.
+        number: READ_BITS,
+        /// As on the table port.
+        context: line_context_bits(config),
+        /// As on the table port: the reads that follow this one.
+        level: 2,
+        /// As on the table port.
+        word: WORD_BITS,
+        /// As on the table port.
+        generation: 1,
+        /// As on the table port.
+        line: 58,
+    }
+}
+
+record! {
+    /// The words of a line in a slot, each one its page, with a bit below that is set if any of the 12 lower bits is.
+    struct SlotWords(_config) {
+        /// Word 0.
+        word_0: PAGE_BITS + 1,
+        /// Word 1.
+        word_1: PAGE_BITS + 1,
+        /// Word 2.
+        word_2: PAGE_BITS + 1,
+        /// Word 3.
+        word_3: PAGE_BITS + 1,
+        /// Word 4.
+        word_4: PAGE_BITS + 1,
+        /// Word 5.
+        word_5: PAGE_BITS + 1,
+        /// Word 6.
+        word_6: PAGE_BITS + 1,
+        /// Word 7.
+        word_7: PAGE_BITS + 1,
+    }
+}
+
+record! {
+    /// What else a slot holds of the walk and its read.
+    struct SlotWalk(config) {
+        /// As in the request.
+        table_set: config.table_set_bits(),
+        /// As in the request.
+        mpt_index: key::INDEX_BITS,
+        /// Low bits of the epoch of the request.
+        epoch: REGION_EPOCH_BITS,
+        /// As in the request.
+        virtual_page: 32,
+        /// As in the plan.
+        lower_number: LOWER_BITS,
+        /// As in the plan.
+        upper_number: UPPER_BITS,
+        /// As in the plan.
+        table_mask: TABLE_SIZE_MAX,
+        /// Low bits of the page index.
+        index_low: WORD_BITS,
+        /// As in the plan.
+        is_far: 1,
+        /// As in the plan.
+        pages_left: WORD_BITS,
+        /// As in the plan.
+        lower_left: WORD_BITS,
+        /// As in the plan.
+        upper_left: WORD_BITS,
+        /// The walk is good so far, and what it reads may be cached.
+        is_cacheable: 1,
+        /// No line, but a root that is the page.
+        is_direct: 1,
+        /// The line is of the root table.
+        is_root: 1,
+        /// Reads that follow: 0 for a line of pages.
+        remaining: 2,
+        /// The wanted word.
+        word: WORD_BITS,
+        /// Bus errors of the four 16 bytes.
+        errors: 4,
+        /// Root >> 12.
+        root_page: PAGE_BITS,
     }
 }
 
@@ -178,8 +309,11 @@ struct Memories<'a> {
 
 /// A read that is offered for one cycle.
 struct Offer<'a> {
+    /// There may be a read: known early.
+    is_likely: Signal<'a>,
+    /// There is a read.
     valid: Signal<'a>,
-    read: LineRequest<Signal<'a>>,
+    read: Read<Signal<'a>>,
 }
 
 /// What comes out of the landing pipe.
@@ -189,6 +323,92 @@ struct Landing<'a> {
     is_done: Signal<'a>,
     /// Its context.
     done_context: Signal<'a>,
+    landed: Landed<'a>,
+}
+
+/// A landing, for the fill pipe: what is known in the cycle of the line, and in the next one.
+struct Landed<'a> {
+    /// A line has come: now.
+    line_valid: Signal<'a>,
+    /// Its walk's own request read it: now.
+    is_first: Signal<'a>,
+    /// The words: now.
+    words: SlotWords<Signal<'a>>,
+    /// A line or a walk of the direct queue has landed: one cycle later.
+    valid: Signal<'a>,
+    /// What else is kept: one cycle later.
+    walk: SlotWalk<Signal<'a>>,
+}
+
+/// A word to be entered somewhere.
+struct Entry<'a> {
+    to_tlb: Signal<'a>,
+    to_lower: Signal<'a>,
+    to_upper: Signal<'a>,
+    /// Key and value; `virtual_page` is a table's number where a pointer is entered.
+    fill: TlbFill<Signal<'a>>,
+}
+
+/// One of the caches of pointers.
+struct Level {
+    name: &'static str,
+    number_bits: u32,
+    sets: u32,
+    ways: u32,
+}
+
+impl Level {
+    /// The key of a table. The bits above those of the set number are those that fills compare, so that they are mixed
+    /// of the low bits of both numbers.
+    fn key<'a>(
+        &self,
+        valid: Signal<'a>,
+        number: Signal<'a>,
+        mpt_index: Signal<'a>,
+        table_set: Signal<'a>,
+        epoch: Signal<'a>,
+    ) -> CacheKey<'a> {
+        const MPT_LOW_BITS: u32 = 14;
+        let set_bits = self.sets.trailing_zeros();
+        let low_bits = (set_bits + 3).min(self.number_bits - 1);
+        let key = concat(&[
+            epoch,
+            table_set,
+            mpt_index.high_bits(key::INDEX_BITS - MPT_LOW_BITS),
+            number.high_bits(self.number_bits - low_bits),
+            mpt_index.low_bits(MPT_LOW_BITS),
+            number.low_bits(low_bits),
+        ]);
+        CacheKey { valid, key, mix: mpt_index.low_bits(set_bits) }
+    }
+
+    /// Builds the cache and drives its counters. `entry` is the key of what is filled.
+    fn build<'a>(
+        &self,
+        b: &'a Builder<'a>,
+        config: &Config,
+        flush: Signal<'a>,
+        lookup: CacheKey<'a>,
+        to_enter: Signal<'a>,
+        entry: TlbFill<Signal<'a>>,
+    ) -> Cache<'a> {
+        let shape = CacheShape {
+            sets: self.sets,
+            ways: self.ways,
+            key_bits: REGION_EPOCH_BITS + config.table_set_bits() + key::INDEX_BITS + self.number_bits,
+            value_bits: PAGE_BITS,
+        };
+        let number = entry.virtual_page.low_bits(self.number_bits);
+        let fill = self.key(to_enter, number, entry.mpt_index, entry.table_set, entry.epoch);
+        let name = self.name;
+        let cache = Cache::compact(b, &format!("{name}_cache"), shape, flush, lookup, fill, entry.page);
+        let s1_looks_up = lookup.valid.delay_reset(&format!("{name}_s1_looks_up"));
+        let looks_up = s1_looks_up.delay_reset(&format!("{name}_looks_up"));
+        b.output(&format!("{name}_hit"), cache.hit.delay_reset(&format!("{name}_hit_q")));
+        b.output(&format!("{name}_miss"), (looks_up & !cache.hit).delay_reset(&format!("{name}_miss_q")));
+        b.output(&format!("{name}_evicted"), cache.evicted);
+        cache
+    }
 }
 
 /// The walker: module `mtr_walker`.
@@ -210,6 +430,7 @@ impl MtrWalker {
         let zero_entry_literal = b.input("zero_entry_literal", 1);
         let alignment_check = b.input("alignment_check", 1);
         let line_valid = b.input("line_valid", 1);
+        let flush = b.input("flush", 1);
 
         let free = FreeList::new(design, b, "free_contexts", context_bits);
         let (direct_queue, direct) = Fifo::new(design, b, "direct_queue", contexts, Direct::widths(config));
@@ -228,8 +449,12 @@ impl MtrWalker {
         b.output("ready", free.ready);
         free.take(accept);
 
-        let first_read = begin(b, config, &memories, accept, free.number, zero_entry_literal, &direct_queue);
         let landing = land(b, config, &memories, line_valid, &direct, zero_entry_literal, alignment_check);
+        let entry = fill(b, config, flush, &landing.landed);
+        b.output("fill_valid", entry.to_tlb);
+        output_channel(b, "fill", entry.fill);
+        let start = Start { accept, context: free.number, zero_entry_literal, flush };
+        let first_read = begin(b, config, &memories, start, &entry, &direct_queue);
         issue(design, b, config, &first_read, &landing.next_read);
 
         free.give(landing.is_done, landing.done_context);
@@ -240,78 +465,174 @@ impl MtrWalker {
     }
 }
 
-/// Accepts a walk into its memory words, and computes read 0 or puts the walk into the direct queue.
+/// What the first-read pipe gets beside the walk.
+struct Start<'a> {
+    accept: Signal<'a>,
+    context: Signal<'a>,
+    zero_entry_literal: Signal<'a>,
+    flush: Signal<'a>,
+}
+
+/// Accepts a walk into its memory words, and computes its first read or puts the walk into the direct queue.
 fn begin<'a>(
     b: &'a Builder<'a>,
     config: &Config,
     memories: &Memories<'a>,
-    accept: Signal<'a>,
-    context: Signal<'a>,
-    zero_entry_literal: Signal<'a>,
+    start: Start<'a>,
+    entry: &Entry<'a>,
     direct_queue: &Fifo<'a, Direct<u32>>,
 ) -> Offer<'a> {
+    let Start { accept, context, zero_entry_literal, flush } = start;
     let walk = input_channel(b, "walk", WalkRequest::widths(config));
     memories.origin.write(context, Origin::of(walk), accept);
-    memories.offset.write(context, Offset { offset: walk.offset }, accept);
+    let root_page = walk.root.high_bits(PAGE_BITS);
+    memories.offset.write(context, Offset { offset: walk.offset, root_page }, accept);
 
-    // Stage 0: the index without its position in the last table and in the last two, and the checks.
+    // Stage 0: numbers of the tables, the pages that follow, the checks, and the caches' first cycle.
     let mask_bits: Vec<_> = (0..TABLE_SIZE_MAX).rev().map(|bit| b.literal(bit.into(), 4).lt(walk.ba_pg_sz)).collect();
-    let table_mask = concat(&mask_bits).delay("first_table_mask");
-    let upper_index = walk.index.high_bits(UPPER_BITS).shift_right(walk.ba_pg_sz).delay("first_upper_index");
-    let top_bits = walk.index.high_bits(UPPER_BITS - TABLE_ENTRIES_LOG2_MIN);
-    let top_index = top_bits.shift_right(walk.ba_pg_sz.concat(b.flag(false))).delay("first_top_index");
-    let is_out_of_range = (walk.check_index & walk.index.ge(walk.count)).delay("first_is_out_of_range");
-    let is_misaligned = walk.root.low_bits(ENTRY_BYTES_LOG2).any().delay("first_is_misaligned");
-    let is_low_set = walk.root.low_bits(32).any().delay("first_is_low_set");
-    let is_high_set = (walk.root.high_bits(32).any() | zero_entry_literal).delay("first_is_high_set_or_literal");
-    let valid = accept.delay_reset("first_valid");
-    let context = context.delay("first_context");
-    let root = walk.root.delay("first_root");
-    let index = walk.index.delay("first_index");
-    let hop = walk.hop.delay("first_hop");
-    let is_one_hop = walk.hop.is(1).delay("first_is_one_hop");
-    let is_three_hops = walk.hop.is(3).delay("first_is_three_hops");
+    let s0_lower_number = walk.index.high_bits(LOWER_BITS).shift_right(walk.ba_pg_sz).named("s0_lower_number");
+    let twice = walk.ba_pg_sz.concat(b.flag(false));
+    let s0_upper_number = walk.index.high_bits(UPPER_BITS).shift_right(twice).named("s0_upper_number");
+    // count - 1 - index, and a carry where that is not negative.
+    let following = walk.count.add_wide(!walk.index).named("s0_following");
+    let is_inside = following.bit(INDEX_BITS);
+    let is_cacheable = (is_inside & !walk.is_context).named("s0_is_cacheable");
+    let lower =
+        Level { name: "lower", number_bits: LOWER_BITS, sets: config.mtr_lower_sets, ways: config.mtr_lower_ways };
+    let upper =
+        Level { name: "upper", number_bits: UPPER_BITS, sets: config.mtr_upper_sets, ways: config.mtr_upper_ways };
+    let looks_up = accept & is_cacheable;
+    let epoch = walk.epoch.low_bits(REGION_EPOCH_BITS);
+    let has_lower = looks_up & walk.hop.bit(1);
+    let lower_key = lower.key(has_lower, s0_lower_number, walk.mpt_index, walk.table_set, epoch);
+    let lower_cache = lower.build(b, config, flush, lower_key, entry.to_lower, entry.fill);
+    let has_upper = has_lower & walk.hop.bit(0);
+    let upper_key = upper.key(has_upper, s0_upper_number, walk.mpt_index, walk.table_set, epoch);
+    let upper_cache = upper.build(b, config, flush, upper_key, entry.to_upper, entry.fill);
+    b.output("caches_ready", lower_cache.ready & upper_cache.ready);
+
+    let table_mask = concat(&mask_bits).delay("s1_table_mask");
+    let lower_number = s0_lower_number.delay("s1_lower_number");
+    let upper_number = s0_upper_number.delay("s1_upper_number");
+    let following = following.low_bits(INDEX_BITS).delay("s1_following");
+    let is_out_of_range = (walk.check_index & !is_inside).delay("s1_is_out_of_range");
+    let is_cacheable = is_cacheable.delay("s1_is_cacheable");
+    let is_misaligned = walk.root.low_bits(ENTRY_BYTES_LOG2).any().delay("s1_is_misaligned");
+    let is_low_set = walk.root.low_bits(TABLE_BYTES_LOG2_MIN).any().delay("s1_is_low_set");
+    let is_middle_set = walk.root.bits(37, TABLE_BYTES_LOG2_MIN).any().delay("s1_is_middle_set");
+    let is_high_set = walk.root.high_bits(26).any().delay("s1_is_high_set");
+    let s1_valid = accept.delay_reset("s1_valid");
+    let context = context.delay("s1_context");
+    let root = walk.root.delay("s1_root");
+    let index = walk.index.delay("s1_index");
+    let offset = walk.offset.delay("s1_offset");
+    let hop = walk.hop.delay("s1_hop");
+    let ba_pg_sz = walk.ba_pg_sz.delay("s1_ba_pg_sz");
+    let generation = walk.admission.bit(0).delay("s1_generation");
 
     // Stage 1: verdict, plan, and the position in the root table. The root is as large as the table needs, so that its
     // position is not cut to a page's worth, and it is not aligned to its size, so that the position is added.
     let refusal = |refusal: Refusal| b.literal(refusal as u128, 2);
-    let present = (is_low_set | is_high_set).mux(refusal(Refusal::None), refusal(Refusal::NotPresent));
+    let is_page_set = is_middle_set | is_high_set;
+    let is_present = is_low_set | is_page_set | zero_entry_literal;
+    let present = is_present.mux(refusal(Refusal::None), refusal(Refusal::NotPresent));
     let aligned = is_misaligned.mux(refusal(Refusal::Misaligned), present);
-    let verdict = is_out_of_range.mux(refusal(Refusal::Index), aligned).named("first_refusal");
+    let verdict = is_out_of_range.mux(refusal(Refusal::Index), aligned).named("s1_refusal");
     let ones = b.literal((1 << TABLE_ENTRIES_LOG2_MIN) - 1, TABLE_ENTRIES_LOG2_MIN);
     let position_mask = table_mask.concat(ones);
+    let low_index = index.low_bits(LOW_BITS) & position_mask;
+    let middle_index = lower_number & position_mask.low_bits(LOWER_BITS);
+    let is_direct = hop.none();
+    // The root of a direct walk is filled as it is.
+    let is_fillable = !is_direct | (is_page_set & !is_low_set);
     let plan = Plan {
-        low_index: index.low_bits(LOW_BITS) & position_mask,
-        middle_index: upper_index & position_mask.low_bits(UPPER_BITS),
+        low_index,
+        middle_index,
+        lower_number,
+        upper_number,
         table_mask,
         hop,
         refusal: verdict,
+        is_cacheable: is_cacheable & verdict.none() & is_fillable,
+        pages_left: saturated(following.low_bits(WORD_BITS), following.high_bits(INDEX_BITS - WORD_BITS).any()),
+        lower_left: lower_left(following, ba_pg_sz, table_mask),
+        upper_left: upper_left(following, ba_pg_sz, table_mask),
+        is_far: index.high_bits(INDEX_BITS - WORD_BITS).any(),
     };
-    memories.plan.write(context, plan, valid);
-    let is_direct = (verdict.any() | hop.none()).named("first_is_direct");
-    direct_queue.push(valid & is_direct, Direct { context, page: root });
+    memories.plan.write(context, plan, s1_valid);
+    let needs_no_read = (verdict.any() | is_direct).named("s1_needs_no_read");
 
-    let two_or_three = is_three_hops.mux(top_index.resize(UPPER_BITS), upper_index);
+    let is_one_hop = !hop.bit(1);
+    let two_or_three = hop.bit(0).mux(upper_number.resize(LOWER_BITS), lower_number);
     let position = is_one_hop.mux(index, two_or_three.resize(INDEX_BITS));
-    let address = (root + position.concat(b.literal(0, ENTRY_BYTES_LOG2)).resize(64)).named("first_address");
+    let displacement = position.concat(b.literal(0, ENTRY_BYTES_LOG2)).resize(64);
+    let sum = (root + is_direct.mux(offset, displacement)).named("s1_sum");
+    direct_queue.push(s1_valid & needs_no_read, Direct { context, address: sum });
+
+    // Stage 2: the deepest table that is known. A cached pointer is aligned to its table, so that nothing is added.
+    let address = sum.delay("s2_address");
+    let position_of = |index: Signal<'a>, name| index.delay(name).concat(b.literal(0, ENTRY_BYTES_LOG2)).resize(64);
+    let in_lower = position_of(low_index, "s2_low_index");
+    let in_upper = position_of(middle_index, "s2_middle_index");
+    let s2_valid = (s1_valid & !needs_no_read).delay_reset("s2_valid");
+    let reads = (hop - 1).delay("s2_reads");
+    let at = |cache: &Cache<'a>, position: Signal<'a>| {
+        let low_bits = b.literal(0, TABLE_BYTES_LOG2_MIN);
+        cache.value.concat(low_bits) | position
+    };
+    let (is_lower, is_upper) = (lower_cache.hit, upper_cache.hit);
+    let address = is_lower
+        .mux(at(&lower_cache, in_lower), is_upper.mux(at(&upper_cache, in_upper), address))
+        .named("s2_first_address");
+    let remaining = is_lower.mux(b.literal(0, 2), is_upper.mux(b.literal(1, 2), reads));
+    let (context, generation) = (context.delay("s2_context"), generation.delay("s2_generation"));
     Offer {
-        valid: (valid & !is_direct).named("first_read_valid"),
-        read: read_of(config, context, b.literal(0, 2), address),
+        is_likely: s2_valid,
+        valid: s2_valid,
+        read: read_of(config, context, generation, remaining, reads - remaining, address),
     }
+}
+
+/// `low`, or 7 where there is more.
+fn saturated<'a>(low: Signal<'a>, is_more: Signal<'a>) -> Signal<'a> {
+    low | is_more.repeat(WORD_BITS)
+}
+
+/// How many times the pages of a leaf table fit into `following`, 7 at the most.
+fn lower_left<'a>(following: Signal<'a>, ba_pg_sz: Signal<'a>, table_mask: Signal<'a>) -> Signal<'a> {
+    let tables = following.high_bits(LOWER_BITS);
+    let high = tables.high_bits(LOWER_BITS - WORD_BITS);
+    let is_more = (high.high_bits(LOWER_BITS - WORD_BITS - TABLE_SIZE_MAX).any())
+        | (high.low_bits(TABLE_SIZE_MAX) & !table_mask).any();
+    saturated(tables.shift_right(ba_pg_sz).low_bits(WORD_BITS), is_more)
+}
+
+/// The same for a middle table, whose pages are the square of those of a leaf table.
+fn upper_left<'a>(following: Signal<'a>, ba_pg_sz: Signal<'a>, table_mask: Signal<'a>) -> Signal<'a> {
+    let b = following.builder();
+    let tables = following.high_bits(UPPER_BITS);
+    let high = tables.high_bits(UPPER_BITS - WORD_BITS);
+    // Bit n counts unless it is shifted out, that is where ba_pg_sz is n / 2 or less.
+    let counting: Vec<_> = (0..high.width()).map(|bit| high.bit(bit) & !table_mask.bit(bit / 2)).collect();
+    let twice = ba_pg_sz.concat(b.flag(false));
+    saturated(tables.shift_right(twice).low_bits(WORD_BITS), or_all(&counting))
 }
 
 /// The read of the entry at a bus address.
 fn read_of<'a>(
     config: &Config,
     context: Signal<'a>,
-    level: Signal<'a>,
+    generation: Signal<'a>,
+    remaining: Signal<'a>,
+    number: Signal<'a>,
     address: Signal<'a>,
-) -> LineRequest<Signal<'a>> {
-    LineRequest {
+) -> Read<Signal<'a>> {
+    Read {
+        number,
         context: context.resize(line_context_bits(config)),
-        level,
+        level: remaining,
         word: address.bits(5, 3),
-        generation: context.builder().flag(false),
+        generation,
         line: address.bits(63, 6),
     }
 }
@@ -328,50 +649,43 @@ fn land<'a>(
 ) -> Landing<'a> {
     let line = input_channel(b, "line", LineResponse::widths(config));
 
-    // Stage 0: the word, or the root where it is the page.
-    let landed_word = line_valid.mux(line.value, direct.out.page);
+    // Stage 0: the word of a line, or the address of a walk without reads; the other one is zero.
     let context = line_valid.mux(line.context.low_bits(config.walk_context_bits()), direct.out.context);
     let always = b.flag(true);
     let plan = memories.plan.read(context, always);
-    let offset = memories.offset.read(context, always).offset;
+    let Offset { offset, root_page } = memories.offset.read(context, always);
+    let origin = memories.origin.read(context, always);
     let valid = (line_valid | direct.out_valid).delay_reset("landed_valid");
     let is_direct = (!line_valid).delay("landed_is_direct");
-    let word = landed_word.delay("landed_word");
-    let level = (line_valid.repeat(2) & line.level).delay("landed_level");
+    let zero = b.literal(0, 64);
+    let word = line_valid.mux(line.value, zero).delay("landed_word");
+    let direct_address = line_valid.mux(zero, direct.out.address).delay("landed_direct_address");
+    let parts: Vec<_> = (0..64).step_by(6).map(|low: u32| line.value.bits((low + 5).min(63), low).any()).collect();
+    let set_parts = concat(&parts).delay("landed_set_parts");
+    let is_last = line.level.none();
+    let is_leaf = (line_valid & is_last).delay("landed_is_leaf");
+    let is_low_next = (line_valid & line.level.is(1)).delay("landed_is_low_next");
+    let is_middle_next = (line_valid & line.level.is(2)).delay("landed_is_middle_next");
     let is_failed = (line_valid & line.value_error).delay("landed_is_failed");
+    let goes_on = (line_valid & !is_last & !line.value_error).delay_reset("landed_goes_on");
+    let remaining = line.level.delay("landed_remaining");
+    let wanted_word = line.word.delay("landed_wanted_word");
+    let errors = line_valid.mux(line.errors, b.literal(0, 4)).delay("landed_errors");
     let context = context.delay("landed_context");
 
-    // Stage 1: the sum and the checks. A walk without a read counts as landed leaf.
-    let origin = memories.origin.read(context, always);
-    let is_leaf = (is_direct | (level + 1).eq(plan.hop)).named("landed_is_leaf");
-    let is_middle_next = level.none() & plan.hop.is(3);
-    let position = is_middle_next.mux(plan.middle_index.resize(LOW_BITS), plan.low_index);
+    // Stage 1: the sum, and beside it the checks.
+    let position =
+        select_one_hot(&[(is_low_next, plan.low_index), (is_middle_next, plan.middle_index.resize(LOW_BITS))]);
     let displacement = position.concat(b.literal(0, ENTRY_BYTES_LOG2)).resize(64);
-    let sum = (word + is_leaf.mux(offset, displacement)).delay("checked_sum");
-    let is_low_set = word.low_bits(32).any().delay("checked_is_low_set");
-    let is_high_set = (word.high_bits(32).any() | zero_entry_literal).delay("checked_is_high_set_or_literal");
+    let sum = (word + (is_leaf.mux(offset, displacement) | direct_address)).named("landed_sum");
+    let is_present = set_parts.any() | zero_entry_literal;
     let low_bits = word.low_bits(TABLE_BYTES_LOG2_MIN);
-    let is_low_misaligned = (low_bits.low_bits(ENTRY_BYTES_LOG2).any() | (alignment_check & low_bits.any()))
-        .delay("checked_is_low_misaligned");
     let size_bits = word.bits(TABLE_BYTES_LOG2_MIN + TABLE_SIZE_MAX - 1, TABLE_BYTES_LOG2_MIN);
-    let is_size_misaligned =
-        (alignment_check & (size_bits & plan.table_mask).any()).delay("checked_is_size_misaligned");
-    let goes_on = (valid & !is_leaf & !is_failed).delay_reset("checked_goes_on");
-    let valid = valid.delay_reset("checked_valid");
-    let is_direct = is_direct.delay("checked_is_direct");
-    let is_leaf = is_leaf.delay("checked_is_leaf");
-    let is_failed = is_failed.delay("checked_is_failed");
-    let refusal = plan.refusal.delay("checked_refusal");
-    let level = level.delay("checked_level");
-    let page = word.delay("checked_page");
-    let context = context.delay("checked_context");
-
-    // Stage 2: the verdict.
-    let is_present = is_low_set | is_high_set;
-    let is_misaligned = is_low_misaligned | is_size_misaligned;
+    let is_unaligned = low_bits.any() | (size_bits & plan.table_mask).any();
+    let is_misaligned = low_bits.low_bits(ENTRY_BYTES_LOG2).any() | (alignment_check & is_unaligned);
     let reads_next = (goes_on & is_present & !is_misaligned).named("reads_next");
     let is_done = valid & !reads_next;
-    let refused = |refusal_code: Refusal| is_direct & refusal.is(refusal_code as u128);
+    let refused = |refusal: Refusal| is_direct & plan.refusal.is(refusal as u128);
     let absent = !is_direct & !is_failed & !is_present;
     let misaligned = goes_on & is_present & is_misaligned;
     let failures = [
@@ -381,9 +695,12 @@ fn land<'a>(
         (is_failed, Status::MtrBusError),
     ];
     let cases = failures.map(|(failure, status)| (failure, b.literal(status.code().into(), status::STATUS_BITS)));
-    let is_ok = is_leaf & is_direct.mux(refusal.none(), !is_failed & is_present);
-    let hop = is_ok.mux(b.literal(0, 2), misaligned.mux(level + 1, level));
-    let done = is_done.delay_reset("result_valid_q");
+    let is_ok = (is_leaf & !is_failed & is_present) | (is_direct & plan.refusal.none());
+    // The read that failed, or the next one.
+    let number = plan.hop - 1 - remaining;
+    let next_number = plan.hop - remaining;
+    let no_hop = b.literal(0, 2);
+    let hop = (is_ok | is_direct).mux(no_hop, misaligned.mux(next_number, number));
     let result = WalkResult {
         is_context: origin.is_context,
         tag: origin.tag,
@@ -403,16 +720,159 @@ fn land<'a>(
         epoch: origin.epoch,
         status: select_one_hot(&cases),
         hop,
-        page,
-        address: is_ok.mux(sum, b.literal(0, 64)),
+        address: is_ok.mux(sum, zero),
     };
-    let result = delay_record(result, "result_q");
+    let done = is_done.delay_reset("result_valid_q");
     b.output("result_valid", done);
-    output_channel(b, "result", result);
+    output_channel(b, "result", delay_record(result, "result_q"));
+
+    let words = [line.data_0, line.data_1, line.data_2, line.data_3];
+    let mut words = words.iter().flat_map(|quarter| [quarter.low_bits(64), quarter.high_bits(64)]);
+    let words = SlotWords::widths(config).map(&mut |_, _| {
+        let word = words.next().expect("a line has eight words");
+        word.high_bits(PAGE_BITS).concat(word.low_bits(TABLE_BYTES_LOG2_MIN).any())
+    });
+    let fails = is_failed | absent | misaligned;
+    let walk = SlotWalk {
+        table_set: origin.table_set,
+        mpt_index: origin.mpt_index,
+        epoch: origin.epoch.low_bits(REGION_EPOCH_BITS),
+        virtual_page: origin.virtual_page,
+        lower_number: plan.lower_number,
+        upper_number: plan.upper_number,
+        table_mask: plan.table_mask,
+        index_low: plan.low_index.low_bits(WORD_BITS),
+        is_far: plan.is_far,
+        pages_left: plan.pages_left,
+        lower_left: plan.lower_left,
+        upper_left: plan.upper_left,
+        is_cacheable: plan.is_cacheable & !fails,
+        is_direct,
+        is_root: number.none(),
+        remaining: (!is_direct).repeat(2) & remaining,
+        word: wanted_word,
+        errors,
+        root_page,
+    };
     Landing {
-        next_read: Offer { valid: reads_next, read: read_of(config, context, level + 1, sum) },
+        next_read: Offer {
+            is_likely: goes_on,
+            valid: reads_next,
+            read: read_of(config, context, origin.admission.bit(0), remaining - 1, next_number, sum),
+        },
         is_done: done,
         done_context: context.delay("result_context"),
+        landed: Landed { line_valid, is_first: line.is_first, words, valid, walk },
+    }
+}
+
+/// Enters what has landed, the wanted word first and then, when nothing else is to be entered, the words beside it.
+fn fill<'a>(b: &'a Builder<'a>, config: &Config, flush: Signal<'a>, landed: &Landed<'a>) -> Entry<'a> {
+    let always = b.flag(true);
+    let slot_bits = SLOTS.trailing_zeros();
+    let style = RamStyle::for_depth(SLOTS);
+    let words = Ram::new(b, "slot_words", SLOTS, style, SlotWords::widths(config));
+    let walks = Ram::new(b, "slot_walks", SLOTS, style, SlotWalk::widths(config));
+
+    // Slots are taken and emptied in order. A line for which there is none, or which has no neighbours to be filled,
+    // passes through the next free one without taking it.
+    let free = b.register_reset("slot_free", slot_bits, 0);
+    let position = b.register_reset("slot_position", slot_bits + WORD_BITS, 0);
+    let oldest = position.value.high_bits(slot_bits);
+    let after = free.value + 1;
+    let is_kept = landed.line_valid & landed.is_first & after.ne(oldest);
+    words.write(free.value, landed.words, landed.line_valid);
+    let first = b.literal(0, slot_bits);
+    free.next(flush.mux(first, is_kept.mux(after, free.value)));
+    let landed_slot = free.value.delay("landed_slot");
+    walks.write(landed_slot, landed.walk, landed.valid);
+
+    // Stage 1 after the line: the slot of what has landed, else the next neighbour.
+    let is_wanted = landed.valid;
+    let is_neighbour = (!is_wanted & free.value.ne(oldest)).named("is_neighbour");
+    let advanced = is_neighbour.mux(position.value + 1, position.value);
+    position.next(flush.mux(b.literal(0, slot_bits + WORD_BITS), advanced));
+    let slot = is_wanted.mux(landed_slot, oldest).named("fill_slot");
+    let word = is_wanted.mux(landed.walk.word, position.value.low_bits(WORD_BITS));
+    let found = words.read(slot, always);
+    let f1_valid = (!flush & (is_wanted | is_neighbour)).delay_reset("f1_valid");
+    let f1_is_wanted = is_wanted.delay("f1_is_wanted");
+    let f1_is_line = !(is_wanted & landed.walk.is_direct);
+    let f1_is_line = f1_is_line.delay("f1_is_line");
+    let f1_word = word.delay("f1_word");
+    let walk = walks.read(slot.delay("f1_slot"), always);
+
+    // Stage 2: all words but the one are made zero, so that an OR selects.
+    let no_word = b.literal(0, PAGE_BITS + 1);
+    let found: Vec<_> = found
+        .list()
+        .into_iter()
+        .zip(0u128..)
+        .map(|((name, value), number)| {
+            let is_it = f1_is_line & f1_word.is(number);
+            is_it.mux(value, no_word).delay(&format!("f2_{name}"))
+        })
+        .collect();
+    let f2_valid = (!flush & f1_valid).delay_reset("f2_valid");
+    let f2_is_wanted = f1_is_wanted.delay("f2_is_wanted");
+    let f2_word = f1_word.delay("f2_word");
+
+    // Stage 3: the word, its number, and the checks.
+    let root = walk.is_direct.repeat(PAGE_BITS) & walk.root_page;
+    let selected = or_all(&found);
+    let page = selected.high_bits(PAGE_BITS) | root;
+    let is_unaligned = selected.bit(0);
+    let set_parts: Vec<_> =
+        (0..PAGE_BITS).step_by(6).map(|low| page.bits((low + 5).min(PAGE_BITS - 1), low).any()).collect();
+    let size_parts: Vec<_> = (0..TABLE_SIZE_MAX)
+        .step_by(3)
+        .map(|low| (page.bits(low + 2, low) & walk.table_mask.bits(low + 2, low)).any())
+        .collect();
+    // Distance from the wanted word, with its sign.
+    let distance = (f2_word.resize(WORD_BITS + 1) - walk.word.resize(WORD_BITS + 1)).named("f2_distance");
+    let is_before = distance.bit(WORD_BITS);
+    let is_page = walk.remaining.none();
+    let is_lower = walk.remaining.bit(0);
+    let by_level =
+        |page: Signal<'a>, lower: Signal<'a>, upper: Signal<'a>| is_page.mux(page, is_lower.mux(lower, upper));
+    let base = by_level(walk.virtual_page, walk.lower_number.resize(INDEX_BITS), walk.upper_number.resize(INDEX_BITS));
+    let number =
+        is_before.repeat(INDEX_BITS + 1 - WORD_BITS).concat(distance.low_bits(WORD_BITS)) + base.resize(INDEX_BITS + 1);
+    let left = by_level(walk.pages_left, walk.lower_left, walk.upper_left);
+    let is_past = !is_before & left.lt(distance.low_bits(WORD_BITS));
+    // Of a root table, what is before its first entry; of another table everything unless the table is aligned, as those
+    // that are not may only be where the check is off. The wanted word has had its turn.
+    let is_root_start = is_page.mux(
+        is_before & !walk.is_far & walk.index_low.lt(b.literal(0, WORD_BITS) - distance.low_bits(WORD_BITS)),
+        number.bit(INDEX_BITS),
+    );
+    let index_low = is_page.mux(walk.index_low, walk.lower_number.low_bits(WORD_BITS));
+    let is_outside = walk.is_root.mux(is_root_start, index_low.ne(walk.word));
+    let is_foreign = !f2_is_wanted & (is_outside | distance.none());
+    let quarters: Vec<_> = (0..4).map(|quarter| walk.errors.bit(quarter)).collect();
+    let is_failed = select_tree(f2_word.high_bits(2), &quarters);
+    let f3_is_allowed = (!flush & f2_valid & walk.is_cacheable).delay_reset("f3_is_allowed");
+    let f3_is_bad = (is_unaligned | is_failed).delay("f3_is_bad");
+    let f3_is_past = is_past.delay("f3_is_past");
+    let f3_is_foreign = is_foreign.delay("f3_is_foreign");
+    let f3_is_set = concat(&set_parts).delay("f3_set_parts").any();
+    let f3_is_table = !concat(&size_parts).delay("f3_size_parts").any();
+    let f3_is_page = is_page.delay("f3_is_page");
+    let f3_is_lower = is_lower.delay("f3_is_lower");
+    let fill = TlbFill {
+        table_set: walk.table_set,
+        mpt_index: walk.mpt_index,
+        virtual_page: number.low_bits(INDEX_BITS),
+        epoch: walk.epoch,
+        page,
+    };
+    let is_good = f3_is_allowed & !f3_is_bad & !f3_is_past & !f3_is_foreign & f3_is_set;
+    let is_pointer = is_good & !f3_is_page & f3_is_table;
+    Entry {
+        to_tlb: is_good & f3_is_page,
+        to_lower: is_pointer & f3_is_lower,
+        to_upper: is_pointer & !f3_is_lower,
+        fill: delay_record(fill, "fill_q"),
     }
 }
 
@@ -420,22 +880,24 @@ fn land<'a>(
 /// not go first, because reads of different walks have no order.
 fn issue<'a>(design: &Design<'_>, b: &'a Builder<'a>, config: &Config, first: &Offer<'a>, next: &Offer<'a>) {
     let depth = config.walk_contexts;
-    let (next_queue, next_waiting) = Fifo::new(design, b, "next_read_queue", depth, LineRequest::widths(config));
-    let (first_queue, first_waiting) = Fifo::new(design, b, "first_read_queue", depth, LineRequest::widths(config));
+    let (next_queue, next_waiting) = Fifo::new(design, b, "next_read_queue", depth, Read::widths(config));
+    let (first_queue, first_waiting) = Fifo::new(design, b, "first_read_queue", depth, Read::widths(config));
     let ready = b.input("line_request_ready", 1);
     let valid = b.register_reset("line_request_valid_q", 1, 0);
     let is_free = (!valid.value | ready).named("line_request_is_free");
 
-    // In order of preference: a walk under way, one that waits, a new walk that waits, a new walk.
-    let is_under_way = (next.valid | next_waiting.out_valid).named("is_under_way");
-    next_queue.push(next.valid & !is_free, next.read);
-    next_queue.pop(is_free & !next.valid);
+    // In order of preference: a walk under way, one that waits, a new walk that waits, a new walk. The choice is made
+    // before it is known whether the walk under way reads: one that fails leaves a gap. It also waits a cycle before it is
+    // queued.
+    let is_under_way = (next.is_likely | next_waiting.out_valid).named("is_under_way");
+    let is_missed = (next.valid & !is_free).delay_reset("next_is_missed");
+    next_queue.push(is_missed, delay_record(next.read, "next_missed"));
+    next_queue.pop(is_free & !next.is_likely);
     first_queue.push(first.valid & !(is_free & !is_under_way & !first_waiting.out_valid), first.read);
     first_queue.pop(is_free & !is_under_way);
 
-    let is_fresh = (next.valid | !(next_waiting.out_valid | first_waiting.out_valid)).named("is_fresh");
-    let fields =
-        |read: LineRequest<Signal<'a>>| -> Vec<_> { read.list().into_iter().map(|(_, signal)| signal).collect() };
+    let is_fresh = (next.is_likely | !(next_waiting.out_valid | first_waiting.out_valid)).named("is_fresh");
+    let fields = |read: Read<Signal<'a>>| -> Vec<_> { read.list().into_iter().map(|(_, signal)| signal).collect() };
     let choices = [fields(first_waiting.out), fields(first.read), fields(next_waiting.out), fields(next.read)];
     let number = is_under_way.concat(is_fresh);
     let mut position = 0;
@@ -444,8 +906,20 @@ fn issue<'a>(design: &Design<'_>, b: &'a Builder<'a>, config: &Config, first: &O
         position += 1;
         select_tree(number, &field).hold(&format!("line_request_{name}_q"), is_free)
     });
-    let is_offered = is_under_way | first.valid | first_waiting.out_valid;
+    let is_offered = next.is_likely.mux(next.valid, next_waiting.out_valid | first.valid | first_waiting.out_valid);
     valid.next_if(is_free, is_offered);
     b.output("line_request_valid", valid.value);
-    output_channel(b, "line_request", chosen);
+    let request = LineRequest {
+        context: chosen.context,
+        level: chosen.level,
+        word: chosen.word,
+        generation: chosen.generation,
+        line: chosen.line,
+    };
+    output_channel(b, "line_request", request);
+    let is_taken = valid.value & ready;
+    for read in 0..3u32 {
+        let pulse = (is_taken & chosen.number.is(read.into())).delay_reset(&format!("read_issued_{read}_q"));
+        b.output(&format!("read_issued_{read}"), pulse);
+    }
 }

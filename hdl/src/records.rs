@@ -52,7 +52,7 @@ record! {
     pub struct LineRequest(config) {
         /// Context of the client that waits for the line.
         context: line_context_bits(config),
-        /// Which read of its lookup or walk it is, as the client counts. Returned unchanged.
+        /// The client's mark of where in its lookup or walk the read is. Returned unchanged.
         level: 2,
         /// Which of the line's eight 8-byte words is wanted. Returned unchanged.
         word: 3,
@@ -80,6 +80,8 @@ record! {
         value_error: 1,
         /// Bus error anywhere in the line.
         error: 1,
+        /// Bus error in each of the four 16 bytes.
+        errors: 4,
         /// Bytes 0 to 15, little-endian.
         data_0: 128,
         /// Bytes 16 to 31.
@@ -314,8 +316,6 @@ record! {
         status: status::STATUS_BITS,
         /// Number of the read that failed or could not be issued; else 0.
         hop: 2,
-        /// Leaf as read, or the root where `hop` was 0; for the TLB. Meaningless on error.
-        page: 64,
         /// page + offset modulo 2^64; 0 on error.
         address: 64,
         /// Packed [`Admission`].

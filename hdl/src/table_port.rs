@@ -509,6 +509,7 @@ impl TablePort {
             value: select_tree(asked.word, &halves).named("line_value_selected"),
             value_error: select_tree(asked.word.high_bits(2), &quarter_errors),
             error: error.any(),
+            errors: error,
             data_0: data[0],
             data_1: data[1],
             data_2: data[2],

@@ -2,7 +2,8 @@
 //!
 //! Handshake: a key may be looked up in every cycle; `hit` and `value` belong to the key of two cycles before. A fill has
 //! no ready: it is entered or dropped. Throughput: one lookup and one fill per cycle. Timing: memory read; comparison in
-//! carry chains, straight off block RAM; `value` is selected by a registered way. Reset: all ways are scrubbed, one set
+//! carry chains, straight off block RAM; `value` is selected by a registered way. [`Cache::compact`] trades logic for the
+//! time of another memory read. Reset: all ways are scrubbed, one set
 //! per cycle, after reset and after `flush`; meanwhile (`ready` low) every lookup misses and every fill is dropped.
 //!
 //! Hazards: lookups see a fill three cycles later. A fill reads its set first and overwrites the way that holds the same
@@ -26,6 +27,16 @@ crate::record! {
         is_valid: 1,
         /// Bits of the key that the set number does not determine.
         key: 1,
+    }
+}
+
+crate::record! {
+    /// What a way of a compact cache holds beside its part of the key.
+    struct Line(_config) {
+        /// Bits of the key that the set number does not determine.
+        key: 1,
+        /// The value.
+        value: 1,
     }
 }
 
@@ -135,7 +146,111 @@ impl<'a> Cache<'a> {
         let value = select_by_number(&s2_values, way).named(&named("value"));
         let s2_set = s1_set.delay(&named("s2_set"));
 
-        // A fill: read, compare, write.
+        let fill = Fill::new(b, name, shape, &parts, &replacement, clean.busy, fill, fill_value);
+        let address = clean.busy.mux(clean.address, fill.set);
+        for (way, is_written) in fill.writes.iter().enumerate() {
+            let is_valid = !clean.busy;
+            tags[way].write(address, Tag { is_valid, key: fill.key }, clean.busy | *is_written);
+            let key = fill.key.low_bits(part_bits);
+            parts[way].write(address, Tag { is_valid, key }, clean.busy | *is_written);
+            values[way].write_word(fill.set, fill.value, *is_written);
+        }
+        replacement.touch(hit.mux(s2_set, fill.set), hit.mux(way, fill.way), hit | fill.valid);
+        Self { ready: !clean.busy, hit, value, evicted: fill.evicted }
+    }
+
+    /// As [`new`](Self::new), with about half the logic: a lookup, too, compares only the part of the key that fills
+    /// compare, and then reads the whole key and the value of the one way that agrees. Where two ways agree in that part,
+    /// which fills avoid, the higher one is not found. `hit` and `value` come from a memory and a comparison, not from
+    /// registers.
+    #[must_use]
+    pub fn compact(
+        b: &'a Builder<'a>,
+        name: &str,
+        shape: CacheShape,
+        flush: Signal<'a>,
+        lookup: CacheKey<'a>,
+        fill: CacheKey<'a>,
+        fill_value: Signal<'a>,
+    ) -> Self {
+        let CacheShape { sets, ways, key_bits, value_bits } = shape;
+        let tag_bits = key_bits - shape.set_bits();
+        let part_bits = tag_bits.min(FILL_COMPARES_BITS);
+        let way_bits = ways.trailing_zeros().max(1);
+        let named = |part: &str| format!("{name}_{part}");
+        let clean = scrub(b, &named("scrub"), shape.set_bits(), flush);
+        let always = b.flag(true);
+        let style = RamStyle::for_depth(sets);
+        let widths = Tag { is_valid: 1, key: part_bits };
+        let parts: Vec<_> =
+            (0..ways).map(|way| Ram::new(b, &format!("{name}_parts_{way}"), sets, style, widths)).collect();
+        let lines = sets * ways;
+        let widths = Line { key: tag_bits, value: value_bits };
+        let memory = Ram::new(b, &named("lines"), lines, RamStyle::for_depth(lines), widths);
+        let replacement = Plru::new(b, &named("replacement"), sets, ways);
+        let line_number = |set: Signal<'a>, way: Signal<'a>| if ways == 1 { set } else { set.concat(way) };
+
+        // Cycle 0: read the parts. Cycle 1: compare them, read the way. Cycle 2: compare the whole key.
+        let set = lookup.set().named(&named("set"));
+        let found: Vec<_> = parts.iter().map(|memory| memory.read(set, always)).collect();
+        let s1_key = lookup.key.high_bits(tag_bits).delay(&named("s1_key"));
+        let s1_set = set.delay(&named("s1_set"));
+        let s1_valid = lookup.valid.delay_reset(&named("s1_valid"));
+        let s1_part = always.concat(s1_key.low_bits(part_bits));
+        let s1_matches: Vec<_> = found.iter().map(|tag| tag.is_valid.concat(tag.key).eq_wide(s1_part)).collect();
+        let s1_way = first_set(&s1_matches, way_bits).named(&named("s1_way"));
+        let line = memory.read(line_number(s1_set, s1_way), always);
+        let counts = s1_valid & !clean.busy;
+        let s2_found = (counts & or_all(&s1_matches)).delay_reset(&named("s2_found"));
+        let s2_key = s1_key.delay(&named("s2_key"));
+        let hit = s2_found.concat(line.key).eq_wide(always.concat(s2_key)).named(&named("hit"));
+        let s3_hit = hit.delay_reset(&named("s3_hit"));
+        let s3_set = s1_set.delay(&named("s2_set")).delay(&named("s3_set"));
+        let s3_way = s1_way.delay(&named("s2_way")).delay(&named("s3_way"));
+
+        let fill = Fill::new(b, name, shape, &parts, &replacement, clean.busy, fill, fill_value);
+        let address = clean.busy.mux(clean.address, fill.set);
+        for (part, is_written) in parts.iter().zip(&fill.writes) {
+            let key = fill.key.low_bits(part_bits);
+            part.write(address, Tag { is_valid: !clean.busy, key }, clean.busy | *is_written);
+        }
+        memory.write(line_number(fill.set, fill.way), Line { key: fill.key, value: fill.value }, fill.valid);
+        replacement.touch(s3_hit.mux(s3_set, fill.set), s3_hit.mux(s3_way, fill.way), s3_hit | fill.valid);
+        Self { ready: !clean.busy, hit, value: line.value, evicted: fill.evicted }
+    }
+}
+
+/// A fill on its way: what is written, two cycles after it came.
+struct Fill<'a> {
+    valid: Signal<'a>,
+    /// The key above the bits of the set number.
+    key: Signal<'a>,
+    value: Signal<'a>,
+    set: Signal<'a>,
+    way: Signal<'a>,
+    /// For each way, whether it is written.
+    writes: Vec<Signal<'a>>,
+    /// Pulse: another key is replaced.
+    evicted: Signal<'a>,
+}
+
+impl<'a> Fill<'a> {
+    #[expect(clippy::too_many_arguments, reason = "the parts of a cache, used once per kind of cache")]
+    fn new(
+        b: &'a Builder<'a>,
+        name: &str,
+        shape: CacheShape,
+        parts: &[Ram<'a, Tag<u32>>],
+        replacement: &Plru<'a>,
+        is_busy: Signal<'a>,
+        fill: CacheKey<'a>,
+        fill_value: Signal<'a>,
+    ) -> Self {
+        let tag_bits = shape.key_bits - shape.set_bits();
+        let part_bits = tag_bits.min(FILL_COMPARES_BITS);
+        let way_bits = shape.ways.trailing_zeros().max(1);
+        let named = |part: &str| format!("{name}_{part}");
+        let always = b.flag(true);
         let fill_set = fill.set().named(&named("fill_set"));
         let held: Vec<_> = parts.iter().map(|memory| memory.read(fill_set, always)).collect();
         let victim = replacement.victim(fill_set);
@@ -155,22 +270,19 @@ impl<'a> Cache<'a> {
         let f2_set = f1_set.delay(&named("f2_set"));
         let f2_way = f1_way.delay(&named("f2_way"));
         let clashes = (f1_valid.value & f1_set.eq_wide(fill_set)) | (f2_valid & f2_set.eq_wide(fill_set));
-        f1_valid.next(fill.valid & !clashes & !clean.busy);
-
-        let address = clean.busy.mux(clean.address, f2_set);
-        for way in 0..ways {
-            let is_written = (f2_valid & f2_way.is(way.into())).named(&format!("{name}_write_{way}"));
-            let number = way as usize;
-            tags[number].write(address, Tag { is_valid: !clean.busy, key: f2_key }, clean.busy | is_written);
-            parts[number].write(
-                address,
-                Tag { is_valid: !clean.busy, key: f2_key.low_bits(part_bits) },
-                clean.busy | is_written,
-            );
-            values[number].write_word(f2_set, f2_value, is_written);
+        f1_valid.next(fill.valid & !clashes & !is_busy);
+        let writes = (0..shape.ways)
+            .map(|way| (f2_valid & f2_way.is(way.into())).named(&format!("{name}_write_{way}")))
+            .collect();
+        Self {
+            valid: f2_valid,
+            key: f2_key,
+            value: f2_value,
+            set: f2_set,
+            way: f2_way,
+            writes,
+            evicted: evicts.delay_reset(&named("evicted")),
         }
-        replacement.touch(hit.mux(s2_set, f2_set), hit.mux(way, f2_way), hit | f2_valid);
-        Self { ready: !clean.busy, hit, value, evicted: evicts.delay_reset(&named("evicted")) }
     }
 }
 
