@@ -32,7 +32,8 @@ impl AccessCheck {
     /// Builds the module `access_check` and gives its name.
     ///
     /// Inputs besides the channels: `lookup_length_minus_one`, the switches `atomic_shape_check` and `hold_mode`. Outputs
-    /// besides the channels: `held_number` (under which `held` is to be kept), the pulses `mpt_hit` (a new request found
+    /// besides the channels: `checked_may_have_more` (the request touches several pages, if it is translated at all),
+    /// `held_number` (under which `held` is to be kept), the pulses `mpt_hit` (a new request found
     /// its entry) and `entry_found` (a request, new or not, went to the page split).
     pub fn build(design: &Design<'_>, config: &Config) -> String {
         let b = design.module("access_check");
@@ -179,7 +180,7 @@ impl AccessCheck {
             epoch: s3.epoch.low_bits(REGION_EPOCH_BITS).delay("s4_epoch"),
         };
         b.output("checked_valid", s3_valid.delay_reset("s4_valid"));
-        b.output("checked_has_more", s4_has_more & is_translated);
+        b.output("checked_may_have_more", s4_has_more);
         output_channel(b, "checked", checked);
         b.name().into()
     }

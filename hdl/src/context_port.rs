@@ -170,7 +170,7 @@ impl ContextPort {
         // context from the requests.
         let (answer_queue, answers) = Fifo::new(design, b, "answers", DEPTH, ContextAnswer::widths(config));
         answer_queue.push(b.input("answer_valid", 1), input_channel(b, "answer", ContextAnswer::widths(config)));
-        b.output("answer_ready", answers.in_ready);
+        b.output("answer_ready", b.flag(true));
         let out_valid = b.register_reset("out_valid", 1, 0);
         let event_valid = b.register_reset("event_valid_q", 1, 0);
         let response_ready = b.input("context_response_ready", 1);

@@ -219,12 +219,13 @@ impl Core {
         access_check.drive("lookup_length_minus_one", key_decoder.output("lookup_length_minus_one", 32));
         mpt_cache.drive("lookup_table_set", lookup.table_set);
         mpt_cache.drive("lookup_index", lookup.index);
-        mpt_cache.drive("lookup_epoch", lookup.epoch.low_bits(REGION_EPOCH_BITS));
+        mpt_cache.drive("lookup_is_replay", lookup.is_replay);
+        mpt_cache.drive("lookup_epoch", key_decoder.output("lookup_noted_epoch", REGION_EPOCH_BITS));
         wire(mpt_cache, "found", access_check, "found");
         access_check.drive("page_shift", mpt_cache.output("page_shift", 5));
         drive_channel(access_check, "line", mpt_cache.channel("line", MptLine::widths(config)));
         wire(access_check, "checked_valid", page_split, "checked_valid");
-        wire(access_check, "checked_has_more", page_split, "checked_has_more");
+        wire(access_check, "checked_may_have_more", page_split, "checked_may_have_more");
         drive_channel(page_split, "checked", access_check.channel("checked", Checked::widths(config)));
         wire(access_check, "held_valid", page_split, "held_valid");
         page_split.drive("held_number", access_check.output("held_number", held_bits(config)));
@@ -262,15 +263,16 @@ impl Core {
         split_buffer.drive("early_split_context", tlb.output("early_split_context", config.split_context_bits()));
         split_buffer.drive("early_split_slot", tlb.output("early_split_slot", config.split_page_bits()));
         wire(split_buffer, "old_toggle", walk_queue, "old_toggle");
-        wire(walk_queue, "place_freed", page_split, "walk_place_freed");
-        wire(walk_queue, "place_unused", page_split, "walk_place_unused");
+        wire(walk_queue, "walk_ended", page_split, "walk_ended");
+        wire(walk_queue, "walk_unused", page_split, "walk_unused");
         wire(walk_queue, "walk_valid", mtr_walker, "walk_valid");
         drive_channel(mtr_walker, "walk", walk_queue.channel("walk", WalkRequest::widths(config)));
-        wire(mtr_walker, "walk_ready", walk_queue, "walk_ready");
         let result_valid = flag(mtr_walker, "result_valid");
         let result = mtr_walker.channel("result", WalkResult::widths(config));
         wire(mtr_walker, "fill_valid", tlb, "fill_valid");
         drive_channel(tlb, "fill", mtr_walker.channel("fill", TlbFill::widths(config)));
+        walk_queue.drive("result_valid", result_valid);
+        walk_queue.drive("result_is_context", result.is_context);
         for target in [split_buffer, response_port, context_port] {
             target.drive("result_valid", result_valid);
             drive_channel(target, "result", result);
@@ -327,7 +329,8 @@ impl Core {
         let accepted = flag(key_decoder, "accepted");
         fence.drive("request_accepted", accepted);
         wire(key_decoder, "accepted_generation", fence, "request_accepted_generation");
-        key_decoder.drive("region_epoch", fence.output("region_epoch", BUCKET_EPOCH_BITS));
+        let region_epoch = fence.output("region_epoch", BUCKET_EPOCH_BITS);
+        fan(region_epoch, &[(key_decoder, "region_epoch"), (mpt_cache, "region_epoch")]);
         for set in 0..config.table_sets {
             let port = format!("set_epoch_{set}");
             key_decoder.drive(&port, fence.output(&port, SET_EPOCH_BITS));

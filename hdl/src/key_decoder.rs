@@ -29,7 +29,8 @@ use crate::prim::{
     Credit, Design, Signal, concat, delay_record, input_channel, mux_record, output_channel, select_by_number,
 };
 use crate::records::{
-    ADMISSION_BITS, BUCKET_EPOCH_BITS, EPOCH_BITS, HEM_EPOCH_BITS, Lookup, Request, SET_EPOCH_BITS, STAMP_BITS,
+    ADMISSION_BITS, BUCKET_EPOCH_BITS, EPOCH_BITS, HEM_EPOCH_BITS, Lookup, REGION_EPOCH_BITS, Request, SET_EPOCH_BITS,
+    STAMP_BITS,
 };
 use keywalk_contract::{Config, key::INDEX_BITS};
 
@@ -46,7 +47,9 @@ impl KeyDecoder {
     /// function map's write port, what a request is given: `generation`, `now`, `set_epoch_<k>`, `hem_epoch`, and, one
     /// cycle after `early_index`, `region_epoch`; the pulses `split_place_freed` (the page split took a request) and
     /// `entry_found` (a request needs no HEM context any more). Outputs besides the channels: `ready`, `accepted` with
-    /// `accepted_generation` (a new request was admitted), `empty` (no place is reserved).
+    /// `accepted_generation` (a new request was admitted), `empty` (no place is reserved), and
+    /// `lookup_noted_epoch`: the epochs of `lookup` before a new request's region epoch, which comes out of a memory then, is
+    /// put in.
     pub fn build<'a>(design: &Design<'a>, config: &Config) -> String {
         let b = design.module("key_decoder");
         let request_valid = b.input("request_valid", 1);
@@ -121,6 +124,7 @@ impl KeyDecoder {
         b.output("lookup_length_minus_one", (lookup.length - 1).delay("lookup_length_minus_one_q"));
 
         let mut lookup = delay_record(lookup, "lookup_q");
+        b.output("lookup_noted_epoch", lookup.epoch.low_bits(REGION_EPOCH_BITS));
         let region = lookup.is_replay.mux(lookup.epoch.low_bits(BUCKET_EPOCH_BITS), region_epoch);
         lookup.epoch = lookup.epoch.high_bits(EPOCH_BITS - BUCKET_EPOCH_BITS).concat(region);
         b.output("lookup_valid", valid.delay_reset("lookup_valid_q"));

@@ -29,7 +29,7 @@ use crate::prim::{
     Design, Plru, Ram, RamStyle, Signal, concat, encode_one_hot, input_channel, or_all, output_channel, scrub,
     select_by_number, select_one_hot,
 };
-use crate::records::{MptFill, MptLine, REGION_EPOCH_BITS};
+use crate::records::{BUCKET_EPOCH_BITS, MptFill, MptLine, REGION_EPOCH_BITS, SET_EPOCH_BITS};
 use keywalk_contract::{Config, key::INDEX_BITS};
 
 crate::record! {
@@ -88,15 +88,24 @@ impl MptCache {
         let set = b.input("early_index", INDEX_BITS).low_bits(set_bits);
         let read: Vec<_> = tags.iter().map(|memory| memory.read(set, always)).collect();
 
-        // Stage 1: compare. The region's epoch comes out of a memory and through a select, so it is compared bit by bit.
+        // Stage 1: compare. The region's epoch of a new request comes out of a memory, so that the select between it and a
+        // replay's is part of the comparison, bit by bit.
         let valid = b.input("lookup_valid", 1);
         let table_set = b.input("lookup_table_set", config.table_set_bits());
         let index = b.input("lookup_index", INDEX_BITS);
+        let is_replay = b.input("lookup_is_replay", 1);
         let epoch = b.input("lookup_epoch", REGION_EPOCH_BITS);
+        let region_epoch = b.input("region_epoch", BUCKET_EPOCH_BITS);
         let agreement = |tag: &Tag<Signal<'a>>| {
-            let mut parts: Vec<_> = (0..8).map(|bit| tag.epoch.bit(bit).eq(epoch.bit(bit))).collect();
-            let held = concat(&[tag.is_valid, tag.table_set, tag.index, tag.epoch.bits(13, 8)]);
-            let wanted = concat(&[always, table_set, index.high_bits(index_bits), epoch.bits(13, 8)]);
+            let mut parts: Vec<_> = (0..BUCKET_EPOCH_BITS)
+                .map(|bit| {
+                    let held = tag.epoch.bit(bit);
+                    (is_replay & held.eq(epoch.bit(bit))) | (!is_replay & held.eq(region_epoch.bit(bit)))
+                })
+                .collect();
+            let set_epoch = |epoch: Signal<'a>| epoch.high_bits(SET_EPOCH_BITS);
+            let held = concat(&[tag.is_valid, tag.table_set, tag.index, set_epoch(tag.epoch)]);
+            let wanted = concat(&[always, table_set, index.high_bits(index_bits), set_epoch(epoch)]);
             parts.extend((0..held.width().div_ceil(3)).map(|part| {
                 let (high, low) = ((3 * part + 2).min(held.width() - 1), 3 * part);
                 held.bits(high, low).eq(wanted.bits(high, low))

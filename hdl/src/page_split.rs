@@ -19,11 +19,11 @@
 //! no request may be sent before.
 //!
 //! **Hazards.** A request passes by the queue only where the queue is empty and none is being cut, so requests stay in
-//! order. A long request (more pages than a split context has slots) uses its slots as a ring. Only one long request is
+//! order; one that might touch several pages never does. A long request (more pages than a split context has slots) uses its slots as a ring. Only one long request is
 //! open at a time, so that one counter of free slots is enough.
 //!
 //! **Limits.** `admitted_max` requests in the queue; `split_contexts` requests of several pages; `response_depth` single
-//! responses; a queue of walks.
+//! responses; `request_walks` walks.
 
 use crate::prim::{
     Credit, Design, Fifo, FreeList, Ram, RamStyle, Record, Signal, concat, drive_record, input_channel, mux_record,
@@ -32,8 +32,6 @@ use crate::prim::{
 use crate::records::{Checked, Held, Piece, held_bits};
 use keywalk_contract::Config;
 
-/// Places in the queue of pages to be walked: more than the TLB's pipe is long, and enough for a block RAM.
-pub const WALK_QUEUE_DEPTH: u32 = 128;
 /// Bits of a virtual address above the smallest page.
 const PAGE_BITS: u32 = 52;
 /// Of them, those that can lie within a page.
@@ -55,21 +53,21 @@ pub struct PageSplit;
 impl PageSplit {
     /// Builds the module `page_split` and gives its name.
     ///
-    /// Inputs besides the channels: `checked_has_more` (the request touches several pages), `held_number`, pulses
-    /// `walk_place_freed` and `walk_place_unused`, `single_place_freed`, `slot_freed` (a slot of the long request was
+    /// Inputs besides the channels: `checked_may_have_more` (the request touches several pages, if it is translated at all: known sooner), `held_number`, pulses
+    /// `walk_ended` and `walk_unused` (a piece needed no walk), `single_place_freed`, `slot_freed` (a slot of the long request was
     /// drained), `long_finished`, and `context_freed` with `context_freed_number`. Outputs besides the channels: `ready` and
     /// `place_freed`.
     pub fn build<'a>(design: &Design<'a>, config: &Config) -> String {
         let b = design.module("page_split");
         let checked_valid = b.input("checked_valid", 1);
-        let has_more = b.input("checked_has_more", 1);
+        let may_have_more = b.input("checked_may_have_more", 1);
         let checked = input_channel(b, "checked", Checked::widths(config));
         let context_freed = b.input("context_freed", 1);
         let context_freed_number = b.input("context_freed_number", config.split_context_bits());
         let depth = config.admitted_max();
 
         let contexts = FreeList::new(design, b, "contexts", config.split_context_bits());
-        let walk = Credit::new(b, "walk_credit", WALK_QUEUE_DEPTH);
+        let walk = Credit::new(b, "walk_credit", config.request_walks());
         let single = Credit::new(b, "single_credit", config.response_depth);
         let slots = Credit::new(b, "long_slots", config.split_pages);
         let long_open = b.register_reset("long_open", 1, 0);
@@ -91,9 +89,10 @@ impl PageSplit {
         // The queue, and the way past it. The queue shows an entry two cycles late, so it is counted here.
         let places = Credit::new(b, "places", depth);
         let passes =
-            (checked_valid & !has_more & places.full & !current_valid.value & may_answer.value).named("passes");
+            (checked_valid & !may_have_more & places.full & !current_valid.value & may_answer.value).named("passes");
         let pushes = (checked_valid & !passes).named("pushes");
         let (queue, head) = Fifo::new(design, b, "queue", depth, (Checked::widths(config), Cut::widths(config)));
+        let has_more = may_have_more & checked.is_translated;
         let is_long_arrival = has_more & checked.pages_minus_one.ge(b.literal(config.split_pages.into(), 20));
         queue.push(pushes, (checked, Cut { has_more, is_long: is_long_arrival }));
         let (head_request, head_cut) = head.out;
@@ -140,7 +139,7 @@ impl PageSplit {
 
         let takes_slot = issue & is_long.value;
         let takes_single = passes | (issue & !is_split.value);
-        walk.update(issue | passes, b.input("walk_place_freed", 1), b.input("walk_place_unused", 1));
+        walk.update(issue | passes, b.input("walk_ended", 1), b.input("walk_unused", 1));
         single.update(takes_single, b.input("single_place_freed", 1), b.flag(false));
         slots.update(takes_slot, b.input("slot_freed", 1), b.flag(false));
         long_open.next((long_open.value & !b.input("long_finished", 1)) | (opens & is_long.value));

@@ -24,7 +24,6 @@
 //!
 //! **Limits.** `split_contexts` requests of `split_pages` slots each; one long request at a time.
 
-use crate::page_split::WALK_QUEUE_DEPTH;
 use crate::prim::{
     Credit, Design, Fifo, Ram, RamStyle, Record, Signal, Word, delay_record, drive_record, input_channel, mux_record,
     output_channel, register_record, scrub, zero_record,
@@ -129,12 +128,6 @@ crate::record! {
     }
 }
 
-/// Places in the queue of hits that are to be counted: while walks end in every cycle, as many hits can come as there are
-/// walks in flight or queued.
-fn hit_queue_depth(config: &Config) -> u32 {
-    (config.walk_contexts + WALK_QUEUE_DEPTH).next_power_of_two()
-}
-
 /// The block.
 pub struct SplitBuffer;
 
@@ -226,7 +219,8 @@ impl SplitBuffer {
         let hit_event = (take_piece & !piece.is_long & !piece.is_miss).named("hit_event");
         let is_long_walk = long_open.value & long_context.value.eq(result.split_context);
         let walk_event = (take_walk & !is_long_walk).named("walk_event");
-        let depth = hit_queue_depth(config);
+        // While a walk ends in every cycle, as many hits can come as there were walks in flight.
+        let depth = config.walk_contexts;
         let (hit_queue, hit) = Fifo::new(design, b, "hit_queue", depth, Word { value: context_bits });
         let hit_passes = (!walk_event & !hit.out_valid).named("hit_passes");
         hit_queue.push(hit_event & !hit_passes, Word { value: piece.split_context });
@@ -293,7 +287,10 @@ impl SplitBuffer {
         let request_now = request.map(&mut |_, register| register.value);
         let drain_slot = b.register("drain_slot", slot_bits);
         let drain_number = b.register("drain_number", 20);
-        let is_there = !request_now.is_long | !drain_number.value.eq_wide(long_written.value);
+        // No more pieces than slots are ahead, so that the lowest bits tell.
+        let near_bits = slot_bits + 1;
+        let is_caught_up = drain_number.value.low_bits(near_bits).eq(long_written.value.low_bits(near_bits));
+        let is_there = !request_now.is_long | !is_caught_up;
         let read = (active.value & is_there & advance.value & !retry.value).named("read");
         let is_last_slot = drain_slot.value.eq(request_now.last_slot);
         let ends = (read & !request_now.is_long & is_last_slot) | long_finished.value;

@@ -94,7 +94,7 @@ fn configurations_of_blocks() -> Vec<Config> {
         tlb_sets: 2,
         tlb_ways: 1,
         hem_contexts: 2,
-        walk_contexts: 2,
+        walk_contexts: 4,
         reads_in_flight: 2,
         table_data_bits: 128,
         split_contexts: 2,
