@@ -716,7 +716,9 @@ fn read<'a>(b: &'a Builder<'a>, config: &Config, words: &[Signal<'a>], singles: 
     counters_ready.drive(counters.ready);
     let answer = (can_answer & (!is_low | counters.answers)).named("read_answer");
     response_valid.next(answer | (response_valid.value & !taken));
-    let high = counters.value.high_bits(DATA_BITS).hold("held_high", counters.answers);
+    let held = b.register_reset("held_high", DATA_BITS, 0);
+    held.next_if(counters.answers, counters.value.high_bits(DATA_BITS));
+    let high = held.value;
     let low = counters.value.low_bits(DATA_BITS);
     let data = register[0] | register[1] | (is_low.repeat(DATA_BITS) & low) | (is_high.repeat(DATA_BITS) & high);
     b.output("axil_rvalid", response_valid.value);

@@ -36,7 +36,7 @@
 //!   between. The epochs of a batch are prepared in a second bank of the epoch memory, which the generation selects, and are
 //!   brought up to date in the other bank after the flip; a batch flips as a whole.
 //! - *Hits.* A new request carries an epoch that nothing invalidated can carry: a pair of bucket epoch and set epoch does
-//!   not come back before the set epoch wraps, because a bucket epoch that wraps changes the set epoch with it.
+//!   not come back before the set epoch wraps, because a bucket epoch that wraps changes the epochs of all sets with it.
 //! - *Replays and walks in flight.* They carry the epochs and the generation of their admission. Whatever they fill in, at
 //!   whatever time, is found by requests of the old epochs only. Hence no check at the fill.
 //! - *Lines in flight* are shared among requests of one generation. A read that a new request joins was issued for a new
@@ -58,7 +58,7 @@
 //!   one. So a completion never comes too early; it may come later than possible if different responses of both generations
 //!   share a bucket, until the others are reported too. Distinct tags of one function below `done_buckets` never share one.
 //!   Under endless traffic that could last for ever, so that admission pauses when a report was ambiguous and the drain has
-//!   lasted for 2^16 to 2^17 cycles. A report for a bucket with nothing outstanding is ignored and counted (`stray_done`).
+//!   lasted for 4096 to 8192 cycles. A report for a bucket with nothing outstanding is ignored and counted (`stray_done`).
 //! - *Counts* are read in one place and written in one place each: `sent` by responses, `reported` by reports. A response's
 //!   report is held back until its count is in memory. Two events of a bucket in a row are forwarded.
 //!
@@ -83,6 +83,8 @@ const PLACE_BITS: u32 = 4;
 pub const SETTLE_CYCLES: u128 = 6;
 /// Bits of the counts of requests. Admission pauses at half of their range; the other half is for what is in flight then.
 pub const COUNT_BITS: u32 = 14;
+/// log2 of the cycles after which ambiguous reports may stop admission; at twice as many they do.
+const STARVED_CYCLES_LOG2: u32 = 12;
 /// Bits of the counts of context requests.
 const CONTEXT_COUNT_BITS: u32 = 5;
 /// Bits of a scope.
@@ -295,8 +297,7 @@ impl Fence {
         let flip = b.register_reset("flip", 1, 0);
         generation.next(generation.value ^ flip.value);
         let now = b.register_reset("now_q", STAMP_BITS, 0);
-        let later = now.value.add_wide(b.literal(1, STAMP_BITS));
-        now.next(later.low_bits(STAMP_BITS));
+        now.next(now.value + 1);
         b.output("now", now.value);
 
         let scrub_bits = (bucket_bits + 1).max(config.done_buckets.trailing_zeros());
@@ -365,13 +366,15 @@ impl Fence {
             clean.busy | (writes & entry.is_region),
         );
         let gathers = (writes & !is_catching_up.value).named("gathers");
-        let is_of_set = entry.is_region.mux(changed.none(), always);
+        // A bucket is shared by all table sets, so that its wrap concerns all of them.
+        let is_of_all = entry.is_region.mux(changed.none(), entry.is_all);
+        let is_of_one = !entry.is_region & !entry.is_all;
         let mut wraps = Vec::new();
         for set in 0..config.table_sets {
             let epoch = b.register_reset(&format!("set_epoch_{set}_q"), SET_EPOCH_BITS, 0);
             let change = b.register_reset(&format!("set_change_{set}"), 1, 0);
             let names_it = if config.table_sets == 1 { always } else { entry.table_set.is(set.into()) };
-            let changes = gathers & ((is_of_set & names_it) | entry.is_all);
+            let changes = gathers & ((is_of_one & names_it) | is_of_all);
             change.next((change.value & !flip.value) | changes);
             epoch.next(epoch.value + (change.value & flip.value).resize(SET_EPOCH_BITS));
             b.output(&format!("set_epoch_{set}"), epoch.value);
@@ -474,7 +477,8 @@ impl Fence {
         was_ambiguous.next(!is(Step::Gather) & (was_ambiguous.value | reports.is_ambiguous));
         let turns = b.register_reset("drain_turns", 2, 0);
         let is_long_drain = turns.value.bit(1);
-        let turned = turns.value + (later.bit(STAMP_BITS) & !is_long_drain).resize(2);
+        let turn_ends = (!now.value.low_bits(STARVED_CYCLES_LOG2)).none();
+        let turned = turns.value + (turn_ends & !is_long_drain).resize(2);
         turns.next(is(Step::Drain).repeat(2) & turned);
         let is_stopped = is(Step::Stop) | is(Step::Quiet) | is(Step::Flush);
         let is_starved = was_ambiguous.value & is_long_drain;

@@ -30,10 +30,10 @@ const BLOCKS: &[(&str, &str, &str)] = &[
     ("context_port", "context_port", "small"),
     ("context_port_least", "context_port", "least"),
     ("csr", "csr", "small"),
-    ("csr_counter_step", "csr_counter_step", "small"),
     ("entry_decode", "entry_decode", "small"),
     ("fault", "fault", "small"),
     ("fence", "fence", "small"),
+    ("fence_default", "fence", "default"),
     ("fence_least", "fence", "least"),
     ("fifo_least", "fifo_2x1", "least"),
     ("fifo_narrow", "fifo_8x3", "small"),
@@ -102,6 +102,8 @@ fn configurations_of_blocks() -> Vec<Config> {
         response_depth: 16,
         fault_depth: 2,
         bt0_slots: 1,
+        epoch_buckets: 2,
+        done_buckets: 2,
         done_tracking: false,
         ..Config::default()
     };
@@ -137,11 +139,11 @@ const PLANTED_FAULTS: &[PlantedFault] = &[PlantedFault {
 /// Blocks that begin in a state that they reach too late otherwise.
 const BLOCK_VARIANTS: &[PlantedFault] = &[PlantedFault {
     name: "csr_near_carry",
-    doc: "`csr` whose counters begin just below a carry, at 0xffff_ffef_ffff_ffe0.",
+    doc: "`csr` whose counters begin below a carry, at 0xffff_ffef_ffff_8000.",
     of: "csr",
-    file: "csr_counter_step.v",
-    from: "{27'h0, is_high ? 5'h0 : events}",
-    to: "{27'h7ffffff, is_high ? 5'hf : events}",
+    file: "csr.v",
+    from: "~v1_clears ? totals_read_0 : 64'h0",
+    to: "~v1_clears ? totals_read_0 : 64'hffffffefffff8000",
 }];
 
 /// Faults in the hand-written modules, for the tests of the monitors.
