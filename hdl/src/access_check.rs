@@ -86,6 +86,8 @@ impl AccessCheck {
         let s3_is_settled = s2_is_settled.delay("s3_is_settled");
         let s3_is_empty = s2_is_empty.delay("s3_is_empty");
         let s3_is_remote = s2_is_remote.delay("s3_is_remote");
+        // The read that failed, unless another failure goes before its status.
+        let s3_hop = ((s2_shape.none() & !s2_is_empty & s2.status.any()).repeat(2) & s2.hop).delay("s3_hop_of_status");
         let s3_page_shift = page_shift.delay("s3_page_shift");
         let s3_last = s2_last.delay("s3_last");
         let s3_overflows = s2_overflows.delay("s3_overflows");
@@ -170,7 +172,7 @@ impl AccessCheck {
             va: s3.va.delay("s4_va"),
             last: s3_last.low_bits(32).delay("s4_last"),
             status: select_first(&cases, status(Status::Ok)),
-            hop: s4_is_settled.repeat(2) & s3.hop.delay("s4_hop"),
+            hop: s3_hop.delay("s4_hop"),
             is_translated,
             is_empty: s4_is_empty,
             pages_minus_one: (s3_last_page - s3_first_page.low_bits(20)).delay("s4_pages_minus_one"),

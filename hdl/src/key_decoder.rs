@@ -4,10 +4,10 @@
 //! per cycle, replays first. The function selects the table set; the index is the key rotated right by eight, masked with
 //! `num_mpts - 1`. A new request is given its generation, its time stamp and its epochs; a replay keeps those that it has.
 //!
-//! **Handshake.** Channel `request` in, ready/valid; `request_ready` depends on registers only. Channel `decoded` in
-//! (replays), valid only: it has the right of way. Channel `lookup` out has no ready: nothing behind it stalls.
-//! `early_index` and `early_table_set` tell what comes on `lookup` in the next cycle, for the memories that are read
-//! meanwhile.
+//! **Handshake.** Channel `request` in, ready/valid; `request_ready` depends on registers, `pause` and `decoded_valid`
+//! only, and the latter two are registers where they come from. Channel `decoded` in (replays), valid only: it has the
+//! right of way. Channel `lookup` out has no ready: nothing behind it stalls. `early_index` and `early_table_set` tell
+//! what comes on `lookup` in the next cycle, for the memories that are read meanwhile.
 //!
 //! **Latency and throughput.** One cycle, two with more than one table set (the function map is a memory). One request
 //! per cycle.
@@ -16,9 +16,10 @@
 //!
 //! **Reset and flush.** Reset clears the pipe; the function map is scrubbed to table set 0, then `ready` rises.
 //!
-//! **Hazards.** A write of the function map acts on requests admitted from the next cycle on, but is lost while `ready` is
-//! low. A change of `mpt_mask_<k>` acts on requests that are in the pipe. Generation and epochs are sampled in one cycle,
-//! that of `early_index`.
+//! **Hazards.** A write of the function map acts on requests admitted from the next cycle on, but may be lost while
+//! `ready` is low. A change of `mpt_mask_<k>` acts on new requests that have not shown their index yet. Generation and
+//! epochs are sampled in one cycle, that of `early_index`; the epoch of the region comes one cycle later because it is
+//! read from a memory in that cycle.
 //!
 //! **Limits.** The pipe never stalls, so a request is admitted only with a place reserved in the queue of the page split,
 //! which it keeps until the split takes it, and with a HEM context, which it keeps until its entry has been found. So a

@@ -14,14 +14,14 @@
 //! **Timing.** Tags are compared straight off block RAM in carry chains; the data memory is read at {set, way} from
 //! registers. The page shift lives in the tag word, because the shift by it must begin before the line arrives.
 //!
-//! **Reset and flush.** After reset and after `flush` all tags are scrubbed, one set per cycle; `ready` is low meanwhile;
-//! lookups miss and fills are dropped.
+//! **Reset and flush.** After reset and after `flush` all tags are scrubbed, one set per cycle, and `ready` is low.
+//! Lookups whose `early_index` comes with the flush or while `ready` is low miss, and fills that do are dropped.
 //!
 //! **Hazards.** A fill writes its tag two cycles before its data, as a lookup reads them two cycles apart, so that no lookup
 //! sees a torn line: one that reads the old tag in that cycle reads the old data. An index is in one way at most, whatever
 //! its epochs: a fill compares table set and index and overwrites the way that has them. A fill that comes one or two
 //! cycles after another of the same set cannot see that one's tag or use; it is dropped, and its request will fetch the
-//! entry again.
+//! entry again. Of a hit and a fill that come in one cycle, only the hit counts as a use.
 //!
 //! **Limits.** `mpt_sets` times `mpt_ways` lines.
 
@@ -113,7 +113,9 @@ impl MptCache {
             concat(&parts).all_set()
         };
         let hits: Vec<_> = read.iter().map(agreement).collect();
-        let is_hit = (or_all(&hits) & !clean.busy & valid).delay_reset("s2_found");
+        // Nor does a lookup count whose tags were read before the scrub was through with them.
+        let counts = valid & !clean.busy & !clean.busy.delay("s1_busy");
+        let is_hit = (or_all(&hits) & counts).delay_reset("s2_found");
         let way = encode_one_hot(&hits, way_bits).delay("s2_way");
         let shifts: Vec<_> = hits.iter().zip(&read).map(|(hit, tag)| (*hit, tag.page_shift)).collect();
         b.output("page_shift", select_one_hot(&shifts).delay("s2_page_shift"));
@@ -149,7 +151,8 @@ impl MptCache {
         let f1_is_held = or_all(&f1_matches);
         let f1_way = f1_is_held.mux(encode_one_hot(&f1_matches, way_bits), victim);
         let victims: Vec<_> = held.iter().map(|owner| owner.is_valid).collect();
-        let evicts = f1_valid.value & !f1_is_held & select_by_number(&victims, victim);
+        let f1_enters = f1_valid.value & !clean.busy;
+        let evicts = f1_enters & !f1_is_held & select_by_number(&victims, victim);
         b.output("evicted", evicts.delay_reset("evicted_q"));
         let tag = Tag {
             is_valid: !clean.busy,
@@ -165,7 +168,7 @@ impl MptCache {
             tags.write(address, tag, enable);
             owners.write(address, owner, enable);
         }
-        f2_valid.next(f1_valid.value & !clean.busy);
+        f2_valid.next(f1_enters);
         let f2_way = f1_way.delay("f2_way");
         let f3_valid = f2_valid.value.delay_reset("f3_valid");
         let f3_set = f2_set.delay("f3_set");

@@ -24,7 +24,8 @@ pub struct Dut {
 /// Top module of the engine.
 const ENGINE: &str = "keywalk";
 
-/// Blocks that have a test of their own, `tests/<block>.rs`: name of the design, block, configuration.
+/// Blocks that have a test of their own, `tests/<block>.rs`: name of the design, block, configuration. `fifo_<depth>x` is
+/// the widest queue of that depth: how wide it is follows from the records of the blocks.
 const BLOCKS: &[(&str, &str, &str)] = &[
     ("access_check", "access_check", "small"),
     ("context_port", "context_port", "small"),
@@ -37,7 +38,7 @@ const BLOCKS: &[(&str, &str, &str)] = &[
     ("fence_least", "fence", "least"),
     ("fifo_least", "fifo_2x1", "least"),
     ("fifo_narrow", "fifo_8x3", "small"),
-    ("fifo_wide", "fifo_16x241", "small"),
+    ("fifo_wide", "fifo_16x", "small"),
     ("free_list_least", "free_list_2", "least"),
     ("free_list_small", "free_list_8", "small"),
     ("free_list_default", "free_list_128", "default"),
@@ -45,6 +46,7 @@ const BLOCKS: &[(&str, &str, &str)] = &[
     ("hem_lookup_default", "hem_lookup", "default"),
     ("key_decoder", "key_decoder", "small"),
     ("key_decoder_default", "key_decoder", "default"),
+    ("key_decoder_least", "key_decoder", "least"),
     ("modulo", "modulo", "small"),
     ("mpt_cache", "mpt_cache", "small"),
     ("mpt_cache_default", "mpt_cache", "default"),
@@ -230,15 +232,16 @@ fn generated(duts: &mut Vec<Dut>) -> Result<(), String> {
     for (config, is_engine_tested) in engines.chain(blocks.into_iter().map(|config| (config, false))) {
         let output =
             keywalk_gen::generate(&config).map_err(|error| format!("configuration `{}`: {error}", config.name))?;
-        let mut add = |name: &str, doc: String, top: &str| {
-            if output.files.iter().all(|(file, _)| file.strip_suffix(".v") != Some(top)) {
+        let mut add = |name: &str, doc: String, block: &str| {
+            let top = &if block.ends_with('x') { widest(block, &output.files) } else { block.to_owned() };
+            if output.files.iter().all(|(file, _)| file.strip_suffix(".v") != Some(top.as_str())) {
                 let names: Vec<_> = output.files.iter().map(|(file, _)| file.as_str()).collect();
                 return Err(format!("module `{top}` is not generated; the files are: {}", names.join(", ")));
             }
             duts.push(Dut {
                 name: name.into(),
                 doc,
-                top: top.into(),
+                top: top.clone(),
                 files: output.files_of(top),
                 is_engine: top == ENGINE,
                 config: Some(config.clone()),
@@ -255,6 +258,13 @@ fn generated(duts: &mut Vec<Dut>) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// The module whose name is that prefix with the highest number behind it; the prefix where there is none.
+fn widest(prefix: &str, files: &[(String, String)]) -> String {
+    let widths =
+        files.iter().filter_map(|(file, _)| file.strip_prefix(prefix)?.strip_suffix(".v")?.parse::<u32>().ok());
+    widths.max().map_or_else(|| prefix.to_owned(), |width| format!("{prefix}{width}"))
 }
 
 /// The modules of `tests/rtl`, one per file, named as the file.
