@@ -357,7 +357,7 @@ impl Rig {
         let slot = number as u64 % slots;
         let (is_first, is_last) = (number == 0, number + 1 == pieces);
         let mut beat = Beat::random_with(sending.header.shape(), &[("is_split", 1), ("status", 0)], &mut self.random)?;
-        for field in ["tag", "function", "is_remote", "mpt_index"] {
+        for field in ["tag", "function", "is_remote", "mpt_index", "admission"] {
             beat.set(field, sending.header.get(field)?)?;
         }
         for (field, value) in [
@@ -505,7 +505,7 @@ impl Rig {
         let (header, segments, number) = self.expected.get_mut(&tag).expect("a response comes once");
         let wanted = segments.pop_front().expect("no beat comes after the last");
         let is_last = segments.is_empty();
-        for field in ["function", "is_remote", "mpt_index"] {
+        for field in ["function", "is_remote", "mpt_index", "admission"] {
             assert_eq!(beat.get(field)?, header.get(field)?, "{field} of {beat:?}");
         }
         let is_ok = wanted.status == Status::Ok;
