@@ -14,7 +14,7 @@
 //! **Reset and flush.** Reset drops all walks.
 //!
 //! **Hazards.** The two sources alternate when both wait. A walk that is offered stays until the walker takes it, whatever
-//! arrives at the other source.
+//! arrives at the other source. The fields that a walk of the context port has no use for may change meanwhile.
 //!
 //! **Limits.** As many pieces as the page split reserves places.
 

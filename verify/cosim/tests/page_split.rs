@@ -569,7 +569,7 @@ fn pieces_of_many_requests_come_without_a_gap() -> Result<(), Error> {
                 rig.send(request)?;
                 pieces += pages;
             }
-            rig.finish(1000)?;
+            rig.finish(3000)?;
             assert_eq!(rig.piece_cycles.len() as u64, pieces);
             let gap = rig.piece_cycles.windows(2).find(|pair| pair[1] != pair[0] + 1);
             assert_eq!(gap, None);

@@ -312,11 +312,16 @@ impl Rig {
         if source == Source::Hit && latency_cycles != HIT_LATENCY_CYCLES {
             assert!(latency_cycles >= QUEUE_LATENCY_CYCLES);
         }
+        if source == Source::Hit && latency_cycles == HIT_LATENCY_CYCLES {
+            let is_seen = |walk: &Expected| walk.cycle + QUEUE_LATENCY_CYCLES - 1 <= expected.cycle;
+            assert!(!self.expected[Source::Walk as usize].iter().any(is_seen), "a hit passed a walk that waits");
+        }
         if position > 0 {
             // Only one that is still on its way through the queue is overtaken.
             self.overtakings += 1;
             assert_eq!(latency_cycles, HIT_LATENCY_CYCLES);
             let earliest = expected.cycle - (QUEUE_LATENCY_CYCLES - HIT_LATENCY_CYCLES - 1);
+            let queue = &self.expected[source as usize];
             assert!(queue.iter().take(position).all(|other| other.cycle >= earliest), "an old hit was overtaken");
         }
         self.open = None;
@@ -414,6 +419,7 @@ fn random_responses_come_out_once_and_whole() -> Result<(), Error> {
         (Stall::percent(40).up_to(6), Stall::percent(20).up_to(20), 60),
         (Stall::percent(50).up_to(4), Stall::NEVER, 20),
         (Stall::NEVER, Stall::percent(80).up_to(5), 100),
+        (Stall::NEVER, Stall::NEVER, 15),
     ];
     let mut overtakings = 0;
     for (case, (segment_stall, response_stall, percent)) in cases.into_iter().enumerate() {
@@ -445,7 +451,7 @@ fn random_responses_come_out_once_and_whole() -> Result<(), Error> {
         let counts = SOURCES.map(|source| rig.served.iter().filter(|served| **served == source).count());
         assert!(counts.iter().all(|count| *count > 20), "case {case}: {counts:?} responses");
     }
-    assert!(overtakings > 20, "{overtakings} hits were overtaken");
+    assert!(overtakings > 4, "{overtakings} hits were overtaken");
     Ok(())
 }
 

@@ -292,6 +292,55 @@ fn both_sources_together_fill_every_cycle() -> Result<(), Error> {
 }
 
 #[test]
+fn every_place_holds_a_walk() -> Result<(), Error> {
+    // A walker that takes nothing for long.
+    let mut rig = Rig::new(24, Traffic { walk_stall: Stall::percent(100).up_to(60_000), ..BUSY }, true)?;
+    for _ in 0..3 {
+        while rig.places > 0 {
+            rig.cycle_with(Some(true))?;
+            assert!(rig.bench.cycles() < 2000, "{} places are left", rig.places);
+        }
+        // One of the context port waits behind them, in vain.
+        rig.push_context()?;
+        for _ in 0..20 {
+            rig.cycle_with(None)?;
+        }
+        let walks = rig.walks;
+        rig.bench[walks].set_stall(Stall::NEVER);
+        rig.served.clear();
+        rig.run_until_empty(200)?;
+        assert_eq!(rig.served.len(), PLACES + 1);
+        assert!(rig.served[0] || rig.served[1], "the context port was served second at the latest");
+        rig.bench[walks].set_stall(rig.traffic.walk_stall);
+    }
+    Ok(())
+}
+
+#[test]
+fn a_walk_of_the_context_port_passes_in_its_cycle() -> Result<(), Error> {
+    let mut rig = Rig::new(25, BUSY, true)?;
+    let walks = rig.walks;
+    for _ in 0..20 {
+        rig.push_context()?;
+        rig.cycle_with(None)?;
+        assert!(rig.expected_contexts.is_empty());
+    }
+    // It is offered and stays, while pieces come and could be served.
+    rig.bench[walks].set_stall(Stall::percent(100).up_to(60_000));
+    rig.cycle_with(None)?;
+    rig.push_context()?;
+    rig.cycle_with(None)?;
+    for _ in 0..20 {
+        rig.cycle_with(Some(true))?;
+    }
+    rig.bench[walks].set_stall(Stall::NEVER);
+    rig.served.clear();
+    rig.run_until_empty(100)?;
+    assert!(rig.served[0], "the one that was offered first is served first");
+    Ok(())
+}
+
+#[test]
 fn reset_drops_all_walks() -> Result<(), Error> {
     let mut rig = Rig::new(23, Traffic { miss_percent: 60, walk_stall: Stall::percent(70), ..BUSY }, false)?;
     for cycles in 0..30 {
