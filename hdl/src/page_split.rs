@@ -23,7 +23,8 @@
 //! open at a time, so that one counter of free slots is enough.
 //!
 //! **Limits.** `admitted_max` requests in the queue; `split_contexts` requests of several pages; `response_depth` single
-//! responses; `request_walks` walks.
+//! responses; `request_walks` walks. Of single responses, walks and slots of a long request the last free one is not used
+//! until another comes back, unless two pieces take the last two in a row (see [`Credit`]).
 
 use crate::prim::{
     Credit, Design, Fifo, FreeList, Ram, RamStyle, Record, Signal, concat, drive_record, input_channel, mux_record,

@@ -8,9 +8,9 @@
 //! **Handshake.** Channels `looked_up` and `result` in, valid only: every piece has a slot of its own. Channel `segment`
 //! out, ready/valid. `old_toggle` belongs to the piece on `looked_up`.
 //!
-//! **Latency and throughput.** Eleven cycles from a request's last piece to its first segment, nine from its last walk, or,
-//! for a long request, from its first piece; one more for every further piece of that segment. One piece per cycle, without
-//! a gap between requests. Completion takes a cycle for every piece that was walked and one for the request.
+//! **Latency and throughput.** Eleven cycles from a request's last piece or its last walk to its first segment, ten from the
+//! first piece of a long request; one more for every further piece of that segment. One piece per cycle, without a gap
+//! between requests, whether they were walked or not: completion takes a cycle for every piece.
 //!
 //! **Timing.** A full output queue stops the drain as a whole. Contiguity compares with a sum that was registered with the open segment.
 //!
@@ -19,8 +19,8 @@
 //! **Hazards.** Every memory has one writer. A walked slot is answered when the toggle that the walker writes equals the
 //! toggle that the TLB side wrote; a miss flips the latter, so an old answer is never taken for a new one. Completion is
 //! counted by one pipe for both sides, so that the last walk and the last piece cannot miss each other; its one-deep
-//! forwarding covers two events of one context in a row. Walks go before last pieces there: while a walk ends in every
-//! cycle no request is completed, which lasts until all contexts wait at the most.
+//! forwarding covers two events of one context in a row. Walks go before hits there: while a walk ends in every cycle no
+//! hit is counted. That lasts as long as there are walks in flight, and the queue of hits that wait has a place for each.
 //!
 //! **Limits.** `split_contexts` requests of `split_pages` slots each; one long request at a time.
 

@@ -8,8 +8,8 @@
 //!
 //! Hazards: lookups see a fill three cycles later. A fill reads its set first and overwrites the way that holds the same
 //! key; it is dropped where one or two cycles before another of the same set came, whose outcome it cannot see. To save
-//! memory it compares a part of the key only. So it may overwrite a way whose key agrees in that part, and in rare cases a
-//! key may be held twice: of two ways that match, a lookup takes the lower one.
+//! memory it compares a part of the key only. So it may overwrite a way whose key agrees in that part; no two ways of a set
+//! agree in it, and no key is held twice.
 
 use super::builder::Builder;
 use super::plru::Plru;
@@ -86,7 +86,7 @@ pub struct Cache<'a> {
     pub hit: Signal<'a>,
     /// Its value, where `hit`.
     pub value: Signal<'a>,
-    /// Pulse: a fill has replaced another key.
+    /// Pulse: a fill has replaced a key other than its own, as far as fills tell keys apart.
     pub evicted: Signal<'a>,
 }
 
@@ -127,7 +127,8 @@ impl<'a> Cache<'a> {
         let found_values: Vec<_> = values.iter().map(|memory| memory.read_word(set, always)).collect();
         let s1_key = lookup.key.high_bits(tag_bits).delay(&named("s1_key"));
         let s1_set = set.delay(&named("s1_set"));
-        let s1_valid = lookup.valid.delay_reset(&named("s1_valid"));
+        // A set that is scrubbed in this cycle still reads as it was before.
+        let s1_valid = (lookup.valid & !clean.busy).delay_reset(&named("s1_valid"));
         let wanted = always.concat(s1_key);
         let matches: Vec<_> = found.iter().map(|tag| tag.is_valid.concat(tag.key).eq_wide(wanted)).collect();
         let counts = (s1_valid & !clean.busy).delay_reset(&named("s2_counts"));

@@ -249,6 +249,15 @@ impl StreamSink {
         self.is_waiting_for_valid = is_waiting_for_valid;
     }
 
+    /// From now on these fields of a beat whose field `flag` is 1 mean nothing: they may change while it waits, and are
+    /// received as zero.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchField`](crate::Error::NoSuchField).
+    pub fn ignore_where(&mut self, flag: &str, fields: &[&str]) -> Result<(), Error> {
+        self.stability.ignore_where(&self.channel, flag, fields)
+    }
+
     /// Removes the oldest beat.
     pub fn pop(&mut self) -> Option<Received> {
         self.received.pop_front()
