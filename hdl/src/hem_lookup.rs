@@ -42,7 +42,7 @@
 //! arrive after it. `pointer_flush` and every write of a geometry or a BT0 slot empty the caches; while that lasts, as
 //! many cycles as a cache has sets, lookups go on and find nothing.
 //!
-//! **Hazards.** A lookup sees a geometry or BT0 write if it is accepted two cycles or more after it. A lookup in flight
+//! **Hazards.** A lookup sees a geometry or BT0 write if it is accepted three cycles or more after it. A lookup in flight
 //! while its table's geometry or slot is written uses the old or the new value, and may cache a pointer after the flush,
 //! under its own epoch: whoever writes changes the HEM epoch. The alignment check is sampled at the acceptance. Context
 //! numbers are given back when the last word of the context has been read, so that they can be reused at once.
@@ -86,6 +86,10 @@ const MPT_ENTRY_BYTES_LOG2: u32 = mpt_entry::ENTRY_BYTES.ilog2();
 /// Bits of a status inside the block.
 const SHORT_STATUS_BITS: u32 = 4;
 const _: () = assert!((Status::HemBusError as u32) < 1 << SHORT_STATUS_BITS, "the statuses in use fit");
+/// Low bits of an address that a pipe adds up itself: half of the bits above the words. The rest follows when the step is
+/// taken, which halves the carry chain behind the memories, and one adder does for both pipes.
+const LOW_BITS: u32 = 35;
+const _: () = assert!(LOW_BITS >= LEVEL_INDEX_BITS + BA_ENTRY_BYTES_LOG2, "what is added ends below");
 /// Bits of a page-aligned pointer that are not zero.
 const POINTER_BITS: u32 = 64 - PAGE_SHIFT_MIN;
 /// Levels of pointers that are read, and caches.
@@ -93,6 +97,8 @@ const POINTER_LEVELS: usize = 3;
 /// Most sets of a cache of pointers above the chunks': the shortest number of a pointer tells them apart.
 const UPPER_SETS_MAX: u32 = 4096;
 const _: () = assert!(UPPER_SETS_MAX.ilog2() <= TOP_BITS, "set numbers are made of a pointer's number");
+/// Slices of a pointer's number, each as wide as a set number, that make the set number.
+const MIXED_SLICES: u32 = 3;
 const CACHE_NAMES: [&str; POINTER_LEVELS] = ["chunk_cache", "upper_cache", "top_cache"];
 /// Bits of the distance of a read: the number of pointers that it and the reads after it return. 0 for the entry.
 const DISTANCE_BITS: u32 = 2;
@@ -126,8 +132,7 @@ record! {
 record! {
     /// A BT0 slot.
     struct Bt0(_config) {
-        /// The slot holds a base that is not zero.
-        is_set: 1,
+        /// The base; 0 where there is none.
         address: 64,
     }
 }
@@ -147,9 +152,8 @@ record! {
 }
 
 record! {
-    /// A lookup whose level-0 index is to be divided.
+    /// What is needed of a lookup whose level-0 index must be divided, by context.
     struct Undivided(config) {
-        context: config.hem_context_bits(),
         is_context: 1,
         table: TABLE_BITS,
         table_set: config.table_set_bits(),
@@ -163,12 +167,18 @@ record! {
 }
 
 record! {
+    /// A lookup that waits for the divider.
+    struct Waiting(config) {
+        context: config.hem_context_bits(),
+    }
+}
+
+record! {
     /// The remaining way of a lookup, by context: written by the new pipe, read by the landing pipe.
     struct Plan(_config) {
         is_context: 1,
         alignment_check: 1,
         generation: 1,
-        table: TABLE_BITS,
         hop_num: 2,
         /// Level index of the last pointer read.
         last_index: LEVEL_INDEX_BITS,
@@ -196,6 +206,16 @@ fn space_bits(config: &Config) -> u32 {
 }
 
 record! {
+    /// An address, all but added up.
+    struct Sum(_config) {
+        low: LOW_BITS,
+        /// To be added to `high`.
+        carry: 1,
+        high: 64 - LOW_BITS,
+    }
+}
+
+record! {
     /// What a pipe has made of a lookup.
     struct Step(config) {
         context: config.hem_context_bits(),
@@ -211,6 +231,17 @@ record! {
         level: 2,
         /// Pointers that this read and those after it return.
         distance: DISTANCE_BITS,
+    }
+}
+
+record! {
+    /// A lookup that has ended.
+    struct Ended(config) {
+        context: config.hem_context_bits(),
+        is_context: 1,
+        status: SHORT_STATUS_BITS,
+        /// Number of the failure.
+        hop: 2,
         address: 64,
     }
 }
@@ -256,10 +287,39 @@ record! {
     }
 }
 
+/// Whether certain bits of a pointer are set.
+struct Traits<'a> {
+    /// Below 8 bytes.
+    below_word: Signal<'a>,
+    /// From there up to 64 bytes.
+    below_entry: Signal<'a>,
+    /// From there up to 4 KiB.
+    below_page: Signal<'a>,
+    /// Above, in groups.
+    page: Signal<'a>,
+}
+
+impl<'a> Traits<'a> {
+    fn is_whole_page(&self) -> Signal<'a> {
+        !(self.below_word | self.below_entry | self.below_page)
+    }
+
+    fn is_zero(&self) -> Signal<'a> {
+        self.is_whole_page() & self.page.none()
+    }
+
+    /// Alignment rule: 4 KiB while the check is on, else what keeps the next read inside a line.
+    fn is_misaligned(&self, alignment_check: Signal<'a>, is_chunk: Signal<'a>, is_context: Signal<'a>) -> Signal<'a> {
+        let word_matters = alignment_check | !(is_chunk & is_context);
+        let entry_matters = alignment_check | (is_chunk & !is_context);
+        (self.below_word & word_matters) | (self.below_entry & entry_matters) | (self.below_page & alignment_check)
+    }
+}
+
 /// A step of a pipe, in the cycle in which it is taken or queued.
 struct Stepped<'a> {
     valid: Signal<'a>,
-    step: Step<Signal<'a>>,
+    step: (Step<Signal<'a>>, Sum<Signal<'a>>),
 }
 
 /// A pointer that has been read, one cycle after its landing.
@@ -288,6 +348,7 @@ impl HemLookup {
         let memories = Memories {
             plans: Ram::new(b, "plans", contexts, style, Plan::widths(config)),
             keys: Ram::new(b, "keys", contexts, style, Keys::widths(config)),
+            undivided: Ram::new(b, "undivided", contexts, style, Undivided::widths(config)),
             misses: Ram::new(b, "misses", contexts, style, MissRequest::widths(config)),
             questions: Ram::new(b, "questions", contexts, style, Asked::widths(config)),
             lines: Ram::new(b, "lines", contexts, style, Entry::widths(config)),
@@ -297,7 +358,7 @@ impl HemLookup {
         let started = parts.start_lookup(&tables, &free, &divider, &memories, &landed.learned);
         caches_ready.drive(started.caches_ready);
         let ended = parts.step(&landed.stepped, &started.stepped);
-        parts.finish(&free, &memories, started.accept, landed.end, &ended);
+        parts.finish(&free, &memories, started.accept, landed.end, ended);
         b.output("ready", tables.is_ready);
         name.into()
     }
@@ -307,6 +368,7 @@ impl HemLookup {
 struct Memories<'a> {
     plans: Ram<'a, Plan<u32>>,
     keys: Ram<'a, Keys<u32>>,
+    undivided: Ram<'a, Undivided<u32>>,
     /// The request of a miss.
     misses: Ram<'a, MissRequest<u32>>,
     /// What a context lookup has asked.
@@ -371,11 +433,12 @@ fn shift_right<'a>(value: Signal<'a>, amount: Signal<'a>, bits: u32) -> Signal<'
     value.resize(bits)
 }
 
-/// The set number's part of a key beside its lowest bits: folds the chunk number, so that chunks far apart spread.
+/// The set number's part of a key beside its lowest bits: so much of the chunk number that chunks far apart spread, and
+/// the table.
 fn mix<'a>(number: Signal<'a>, table: Signal<'a>, bits: u32) -> Signal<'a> {
     let b = number.builder();
     let table = if bits > TABLE_BITS { table.concat(b.literal(0, bits - TABLE_BITS)) } else { table.low_bits(bits) };
-    let slices = (1..number.width().div_ceil(bits)).map(|slice| {
+    let slices = (1..number.width().div_ceil(bits).min(MIXED_SLICES)).map(|slice| {
         let low = slice * bits;
         number.bits((low + bits).min(number.width()) - 1, low).resize(bits)
     });
@@ -437,25 +500,29 @@ impl<'a> Parts<'_, '_, 'a> {
         concat(&kept)
     }
 
-    /// Sum of a pointer and an addend in units of 8 bytes, modulo 2^64.
-    fn address(&self, pointer: Signal<'a>, addend: Signal<'a>) -> Signal<'a> {
-        addend.concat(self.b.literal(0, BA_ENTRY_BYTES_LOG2)).resize(64) + pointer
+    /// Sum of a pointer and an addend in units of 8 bytes. The carry into the high part is added later.
+    fn sum(&self, pointer: Signal<'a>, addend: Signal<'a>) -> Sum<Signal<'a>> {
+        let addend = addend.concat(self.b.literal(0, BA_ENTRY_BYTES_LOG2)).resize(LOW_BITS);
+        let low = pointer.low_bits(LOW_BITS).add_wide(addend);
+        Sum { low: low.low_bits(LOW_BITS), carry: low.bit(LOW_BITS), high: pointer.high_bits(64 - LOW_BITS) }
     }
 
-    /// Alignment rule: 4 KiB while the check is on, else what keeps the next read inside a line.
-    fn is_misaligned(
-        &self,
-        pointer: Signal<'a>,
-        alignment_check: Signal<'a>,
-        is_chunk: Signal<'a>,
-        is_context: Signal<'a>,
-    ) -> Signal<'a> {
-        let below_word = pointer.low_bits(BA_ENTRY_BYTES_LOG2).any();
-        let below_entry = pointer.bits(MPT_ENTRY_BYTES_LOG2 - 1, BA_ENTRY_BYTES_LOG2).any();
-        let below_page = pointer.bits(PAGE_SHIFT_MIN - 1, MPT_ENTRY_BYTES_LOG2).any();
-        let word_matters = alignment_check | !(is_chunk & is_context);
-        let entry_matters = alignment_check | (is_chunk & !is_context);
-        (below_word & word_matters) | (below_entry & entry_matters) | (below_page & alignment_check)
+    /// What the checks of a pointer need of it, one LUT each, in registers.
+    fn traits(&self, pointer: Signal<'a>, prefix: &str) -> Traits<'a> {
+        let groups: Vec<_> =
+            (PAGE_SHIFT_MIN..64).step_by(6).map(|low| pointer.bits(63.min(low + 5), low).any()).collect();
+        Traits {
+            below_word: pointer.low_bits(BA_ENTRY_BYTES_LOG2).any().delay(&format!("{prefix}_below_word")),
+            below_entry: pointer
+                .bits(MPT_ENTRY_BYTES_LOG2 - 1, BA_ENTRY_BYTES_LOG2)
+                .any()
+                .delay(&format!("{prefix}_below_entry")),
+            below_page: pointer
+                .bits(PAGE_SHIFT_MIN - 1, MPT_ENTRY_BYTES_LOG2)
+                .any()
+                .delay(&format!("{prefix}_below_page")),
+            page: concat(&groups).delay(&format!("{prefix}_page_groups")),
+        }
     }
 
     /// What is added to a pointer, by the distance of the read that it is for; in units of 8 bytes.
@@ -521,11 +588,14 @@ impl<'a> Parts<'_, '_, 'a> {
         let is_legal = write.table.ne(b.literal(TABLE_CODE_MTR.into(), TABLE_BITS)) & !self.is_slot_missing(write.slot);
         let bt0_valid = b.input("bt0_write_valid", 1) & is_legal & is_ready;
         let address = self.slot_address(write.table_set, write.table, write.slot).delay("bt0_write_q_word");
+        // Two stages of registers, so that zero for "unset" is a reset of the second. They have what the scrub writes.
         let is_set = b.register_reset("bt0_write_q_is_set", 1, 0);
-        is_set.next_if(bt0_valid, write.is_set & write.address.any());
-        let written = Bt0 { is_set: is_set.value, address: write.address.hold("bt0_write_q_address", bt0_valid) };
+        is_set.next_if(bt0_valid, write.is_set);
+        let written = write.address.hold("bt0_write_q_address", bt0_valid);
+        let written = Bt0 { address: is_set.value.mux(written, b.literal(0, 64)).delay("bt0_write_q2_address") };
+        let address = address.delay("bt0_write_q2_word");
         let bt0 = Ram::new(b, "bt0", 1 << slot_bits, RamStyle::for_depth(1 << slot_bits), Bt0::widths(config));
-        let bt0_is_written = bt0_valid.delay_reset("bt0_write_q_valid");
+        let bt0_is_written = bt0_valid.delay_reset("bt0_write_q_valid").delay_reset("bt0_write_q2_valid");
         bt0.write(scrub.busy.mux(scrub.address, address), written, scrub.busy | bt0_is_written);
         Tables { shifts: shifts_memory, limits: limits_memory, bt0, is_ready, is_written: is_written | bt0_is_written }
     }
@@ -542,14 +612,15 @@ impl<'a> Parts<'_, '_, 'a> {
         let (b, config) = (self.b, self.config);
         let always = b.flag(true);
         let divider = b.instance("divider", divider);
-        let (queue, queued) = Fifo::new(self.design, b, "undivided", config.hem_contexts, Undivided::widths(config));
-        divider.drive("in_valid", queued.out_valid);
-        divider.drive("in_value", queued.out.index);
-        divider.drive("in_shift", queued.out.slot_shift);
-        divider.drive("in_divisor", queued.out.bt_num);
+        let (queue, queued) = Fifo::new(self.design, b, "waiting", config.hem_contexts, Waiting::widths(config));
+        let undivided = memories.undivided.read(queued.out.context, always);
         let rejoins = divider.output("out_valid", 1);
         let remainder = divider.output("out_remainder", modulo::REMAINDER_BITS);
         queue.pop(rejoins);
+        divider.drive("in_valid", (queued.out_valid & !rejoins).delay_reset("divides"));
+        divider.drive("in_value", undivided.index);
+        divider.drive("in_shift", undivided.slot_shift);
+        divider.drive("in_divisor", undivided.bt_num);
 
         // Stage 0: a divided lookup, or that one of the inputs which has the turn.
         let alignment_check = b.input("alignment_check", 1).delay("alignment_check_q");
@@ -586,8 +657,8 @@ impl<'a> Parts<'_, '_, 'a> {
             generation: choose(lookup.admission.bit(0), miss.admission.bit(0)),
             epoch: choose(lookup.epoch.high_bits(HEM_EPOCH_BITS), miss.epoch.high_bits(HEM_EPOCH_BITS)),
         };
-        let new = mux_record(rejoins, queued.out.lookup(), fresh);
-        let index = rejoins.mux(queued.out.index, choose(lookup.index, miss.index.resize(INDEX_BITS)));
+        let new = mux_record(rejoins, undivided.lookup(queued.out.context), fresh);
+        let index = rejoins.mux(undivided.index, choose(lookup.index, miss.index.resize(INDEX_BITS)));
         let word = self.table_address(new.table_set, new.table);
         let shifts = tables.shifts.read(word, always);
         let limits = tables.limits.read(word, always);
@@ -618,22 +689,33 @@ impl<'a> Parts<'_, '_, 'a> {
             upper: self.mask_below(chunk.high_bits(UPPER_BITS), shifts.ba_pg_sz, 1),
             top: self.mask_below(chunk.high_bits(TOP_BITS), shifts.ba_pg_sz, 2),
         };
+        memories.keys.write(new.context, keys, s1_valid);
+        let undivided = Undivided {
+            is_context: new.is_context,
+            table: new.table,
+            table_set: new.table_set,
+            alignment_check: new.alignment_check,
+            generation: new.generation,
+            epoch: new.epoch,
+            index,
+            slot_shift: shifts.slot_shift,
+            bt_num: limits.bt_num,
+        };
+        memories.undivided.write(new.context, undivided, s1_valid);
         let caches = self.caches(s1_valid, shifts.hop_num, new.table, keys, learned, tables.is_written);
 
         // Stage 2: level indices and offset. The caches and the BT0 memory answer.
         let s2_valid = s1_valid.delay_reset("s2_valid");
         let new = delay_record(new, "s2");
-        let keys = delay_record(keys, "s2");
         let index = index.delay("s2_index");
         let limits = delay_record(limits, "s2");
         let hop_num = shifts.hop_num.delay("s2_hop_num");
         let ba_pg_sz = shifts.ba_pg_sz.delay("s2_ba_pg_sz");
-        let slot_shift = shifts.slot_shift.delay("s2_slot_shift");
         let is_out_of_range = is_out_of_range.delay("s2_is_out_of_range");
         let is_above = is_above.delay("s2_is_above");
         let is_divided = is_divided.delay("s2_is_divided");
         let slot = slot.delay("s2_slot");
-        let chunk = keys.chunk;
+        let chunk = chunk.delay("s2_chunk");
         let offset = index.low_bits(OFFSET_BITS).shift_left(limits.entry_shift);
         let offset = self.mask_from(offset, PAGE_SHIFT_MIN - ENTRY_BYTES_LOG2_MIN, limits.buf_pg_sz);
         let last = self.mask_from(chunk.low_bits(LEVEL_INDEX_BITS), PAGE_ENTRIES_LOG2_MIN, ba_pg_sz);
@@ -646,10 +728,7 @@ impl<'a> Parts<'_, '_, 'a> {
         // Stage 3: where to start, and the sum; the plan for what follows.
         let s3_valid = s2_valid.delay_reset("s3_valid");
         let new = delay_record(new, "s3");
-        let keys = delay_record(keys, "s3");
-        let index = index.delay("s3_index");
-        let slot_shift = slot_shift.delay("s3_slot_shift");
-        let bt_num = limits.bt_num.delay("s3_bt_num");
+        let bt0_traits = self.traits(bt0.address, "s3_bt0");
         let bt0 = delay_record(bt0, "s3_bt0");
         let is_slot_missing = self.is_slot_missing(slot).delay("s3_is_slot_missing");
         let hop_num = hop_num.delay("s3_hop_num");
@@ -669,15 +748,17 @@ impl<'a> Parts<'_, '_, 'a> {
         let [offset_addend, last_addend, second_addend] = self.addends(offset, last, second_last);
         let addends = [offset_addend, last_addend, second_addend, third_last.resize(LEVEL_INDEX_BITS)];
         let addend = select_tree(distance, &addends);
+        // The chunk cache gives zero where it has not found anything.
         let [chunk_pointer, upper_pointer, top_pointer] = caches.pointers;
-        let page = bt0.address.high_bits(POINTER_BITS);
-        let base_number = concat(&[!chunk_found & !upper_found, !chunk_found & (upper_found | !top_found)]);
-        let base_page = select_tree(base_number, &[chunk_pointer, upper_pointer, top_pointer, page]);
-        let base_low = bt0.address.low_bits(PAGE_SHIFT_MIN) & (!is_found).repeat(PAGE_SHIFT_MIN);
-        let sum = self.address(base_page.concat(base_low), addend);
+        let starts_at_upper = (upper_found & !chunk_found).repeat(POINTER_BITS);
+        let starts_at_top = (top_found & !upper_found & !chunk_found).repeat(POINTER_BITS);
+        let found_page = chunk_pointer | (upper_pointer & starts_at_upper) | (top_pointer & starts_at_top);
+        let found_page = found_page.concat(b.literal(0, PAGE_SHIFT_MIN));
+        let base = found_page | (bt0.address & (!is_found).repeat(64));
+        let sum = self.sum(base, addend);
         let is_chunk = hop_num.none();
-        let is_unset = is_slot_missing | !bt0.is_set;
-        let is_misaligned = self.is_misaligned(bt0.address, new.alignment_check, is_chunk, new.is_context);
+        let is_unset = is_slot_missing | bt0_traits.is_zero();
+        let is_misaligned = bt0_traits.is_misaligned(new.alignment_check, is_chunk, new.is_context);
         let has_bad_base = !is_found & (is_unset | is_misaligned);
         let needs_division = (s3_valid & !is_found & is_above & !is_out_of_range).named("s3_needs_division");
         let has_answer = new.is_context & distance.none();
@@ -685,27 +766,13 @@ impl<'a> Parts<'_, '_, 'a> {
             is_context: new.is_context,
             alignment_check: new.alignment_check,
             generation: new.generation,
-            table: new.table,
             hop_num,
             last_index: last,
             second_last_index: second_last,
             offset,
         };
         memories.plans.write(new.context, plan, s3_valid);
-        memories.keys.write(new.context, keys, s3_valid);
-        let undivided = Undivided {
-            context: new.context,
-            is_context: new.is_context,
-            table: new.table,
-            table_set: new.table_set,
-            alignment_check: new.alignment_check,
-            generation: new.generation,
-            epoch: new.epoch,
-            index,
-            slot_shift,
-            bt_num,
-        };
-        queue.push(needs_division, undivided);
+        queue.push(needs_division, Waiting { context: new.context });
 
         // Stage 4: the step. All failures up to here are those of read 0.
         let goes_on = s3_valid & !needs_division;
@@ -726,8 +793,8 @@ impl<'a> Parts<'_, '_, 'a> {
             status: failure & has_failed.repeat(SHORT_STATUS_BITS),
             level,
             distance: distance.delay("s4_distance"),
-            address: sum.delay("s4_address"),
         };
+        let step = (step, delay_record(sum, "s4"));
         b.output("pointer_hit", (counts & is_found).delay_reset("pointer_hit_q"));
         b.output("pointer_miss", (counts & !is_found).delay_reset("pointer_miss_q"));
         Started { stepped: Stepped { valid: s4_valid, step }, accept, caches_ready: caches.ready }
@@ -794,25 +861,22 @@ impl<'a> Parts<'_, '_, 'a> {
         let [offset, last, second_last] = self.addends(plan.offset, plan.last_index, plan.second_last_index);
         // Of an entry read nothing is added.
         let addend = select_tree(line.level, &[offset, offset, last, second_last]);
-        let sum = self.address(line.value, addend);
+        let sum = self.sum(line.value, addend);
 
         // Stage 1: the checks. A failed read has its own number, a useless pointer the number of the read that it was for.
         let l1_valid = line_valid.delay_reset("l1_valid");
         let context = context.delay("l1_context");
         let distance = line.level.delay("l1_distance");
-        let pointer = line.value.delay("l1_pointer");
+        let traits = self.traits(line.value, "l1_pointer");
+        let page = line.value.high_bits(POINTER_BITS).delay("l1_page");
         let pointer_error = line.value_error.delay("l1_pointer_error");
         let entry_error = line.error.delay("l1_entry_error");
         let is_first = line.is_first.delay("l1_is_first");
         let plan = delay_record(plan, "l1");
         let is_entry = distance.none();
         let is_chunk = distance.is(1);
-        // One LUT per group and a carry chain; as a tree it would become the deepest path, with the checks behind it.
-        let groups: Vec<_> = (0..64).step_by(6).map(|low| pointer.bits(63.min(low + 5), low).any()).collect();
-        let groups = concat(&groups);
-        let ones = b.literal((1 << groups.width()) - 1, groups.width());
-        let is_zero = !groups.add_wide(ones).bit(groups.width());
-        let is_misaligned = self.is_misaligned(pointer, plan.alignment_check, is_chunk, plan.is_context);
+        let is_zero = traits.is_zero();
+        let is_misaligned = traits.is_misaligned(plan.alignment_check, is_chunk, plan.is_context);
         let has_failed = pointer_error | is_zero | is_misaligned;
         let useless = is_zero.mux(self.status(Status::HemPointerZero), self.status(Status::HemMisaligned));
         let failure = pointer_error.mux(self.status(Status::HemBusError), useless);
@@ -826,8 +890,8 @@ impl<'a> Parts<'_, '_, 'a> {
             status: failure & has_failed.repeat(SHORT_STATUS_BITS),
             level: pointer_error.mux(level, level + 1),
             distance: distance - 1,
-            address: sum.delay("l1_address"),
         };
+        let step = (step, delay_record(sum, "l1"));
         let end = MissEnd {
             context,
             status: self.status(Status::HemBusError) & entry_error.repeat(SHORT_STATUS_BITS),
@@ -836,34 +900,30 @@ impl<'a> Parts<'_, '_, 'a> {
         };
 
         // Stage 2: what may be cached.
-        let is_whole_page = pointer.low_bits(PAGE_SHIFT_MIN).none();
-        let is_learned = l1_valid & !pointer_error & !is_zero & is_whole_page;
+        let is_learned = l1_valid & !pointer_error & traits.is_whole_page() & traits.page.any();
         let valid = std::array::from_fn(|level| {
             let is_of_level = distance.is(level as u128 + 1);
             (is_learned & is_of_level).delay_reset(&format!("l2_is_for_{}", CACHE_NAMES[level]))
         });
-        let learned = Learned {
-            valid,
-            keys: delay_record(keys, "l2_keys"),
-            pointer: pointer.high_bits(POINTER_BITS).delay("l2_pointer"),
-        };
+        let learned = Learned { valid, keys: delay_record(keys, "l2_keys"), pointer: page.delay("l2_pointer") };
         Landed { stepped: Stepped { valid: l1_valid & !is_entry, step }, end: (l1_valid & is_entry, end), learned }
     }
 
     /// The steps of both pipes: line requests, and ends one cycle later.
-    fn step(&self, landed: &Stepped<'a>, started: &Stepped<'a>) -> Stepped<'a> {
+    fn step(&self, landed: &Stepped<'a>, started: &Stepped<'a>) -> (Signal<'a>, Ended<Signal<'a>>) {
         let (b, config) = (self.b, self.config);
         let steps = Merge::new(
             self.design,
             b,
             "steps",
             config.hem_contexts,
-            Step::widths(config),
+            (Step::widths(config), Sum::widths(config)),
             (landed.valid, landed.step),
             (started.valid, started.step),
         );
         // A read whose lookup turns out to have failed takes its turn like any other, because the port decides early.
-        let step = steps.out;
+        let (step, sum) = steps.out;
+        let address = (sum.high + sum.carry.resize(64 - LOW_BITS)).concat(sum.low);
         let ready = b.input("line_request_ready", 1);
         let take = ready | !step.reads;
         steps.take(take);
@@ -872,18 +932,25 @@ impl<'a> Parts<'_, '_, 'a> {
         let request = LineRequest {
             context: step.context.resize(line_context_bits(config)),
             level: step.distance,
-            word: step.address.bits(5, 3),
+            word: address.bits(5, 3),
             generation: step.generation,
-            line: step.address.bits(63, 6),
+            line: address.bits(63, 6),
         };
         output_channel(b, "line_request", request);
         let is_issued = (steps.valid & step.reads & ready & !step.has_failed).delay_reset("is_issued");
         let ended = steps.valid & take & (!step.reads | step.has_failed);
-        let step = delay_record(step, "ended");
-        for level in 0..=POINTER_LEVELS {
-            b.output(&format!("read_issued_{level}"), is_issued & step.level.is(level as u128));
+        let level = step.level.delay("issued_level");
+        for number in 0..=POINTER_LEVELS {
+            b.output(&format!("read_issued_{number}"), is_issued & level.is(number as u128));
         }
-        Stepped { valid: ended.delay_reset("ended_valid"), step }
+        let end = Ended {
+            context: step.context,
+            is_context: step.is_context,
+            status: step.status,
+            hop: step.level & step.has_failed.repeat(2),
+            address,
+        };
+        (ended.delay_reset("ended_valid"), delay_record(end, "ended"))
     }
 
     /// Replays and answers, and the contexts that they free.
@@ -893,18 +960,16 @@ impl<'a> Parts<'_, '_, 'a> {
         memories: &Memories<'a>,
         accept: Signal<'a>,
         landed: (Signal<'a>, MissEnd<Signal<'a>>),
-        ended: &Stepped<'a>,
+        (ended, end): (Signal<'a>, Ended<Signal<'a>>),
     ) {
         let (b, config) = (self.b, self.config);
         let (depth, design) = (config.hem_contexts, self.design);
-        let end = &ended.step;
-        let miss_end = MissEnd { context: end.context, status: end.status, hop: end.level, is_first: b.flag(false) };
-        let miss_end = (ended.valid & !end.is_context, miss_end);
+        let miss_end = MissEnd { context: end.context, status: end.status, hop: end.hop, is_first: b.flag(false) };
+        let miss_end = (ended & !end.is_context, miss_end);
         let replays = Merge::new(design, b, "replays", depth, MissEnd::widths(config), landed, miss_end);
         let (answers, answer) = Fifo::new(design, b, "answers", depth, LookupEnd::widths(config));
-        let hop = end.level & end.has_failed.repeat(2);
-        let lookup_end = LookupEnd { context: end.context, status: end.status, hop, address: end.address };
-        answers.push(ended.valid & end.is_context, lookup_end);
+        let lookup_end = LookupEnd { context: end.context, status: end.status, hop: end.hop, address: end.address };
+        answers.push(ended & end.is_context, lookup_end);
 
         // The free list takes one number per cycle: a replay's when it is fetched, an answer's one cycle later, in which
         // no replay is fetched. After a replay had to wait for that, no answer is fetched for a cycle.
@@ -964,7 +1029,7 @@ impl<'a> Parts<'_, '_, 'a> {
 
         let asked = memories.questions.read(answer.out.context, fetch_answer);
         let has_failed = answer.out.status.any();
-        let address = answer.out.address & (!has_failed).repeat(64);
+        let address = has_failed.mux(b.literal(0, 64), answer.out.address);
         let answer = ContextAnswer {
             tag: asked.tag,
             function: asked.function,
@@ -988,9 +1053,9 @@ struct Caches<'a> {
 }
 
 impl<'a> Undivided<Signal<'a>> {
-    fn lookup(&self) -> New<Signal<'a>> {
+    fn lookup(&self, context: Signal<'a>) -> New<Signal<'a>> {
         New {
-            context: self.context,
+            context,
             is_context: self.is_context,
             table: self.table,
             table_set: self.table_set,

@@ -69,6 +69,8 @@ const WAYS: u32 = 4;
 const BUCKETS_PER_READ: u32 = 4;
 /// Bits of a line address: 64-byte lines of a 64-bit address space.
 const LINE_BITS: u32 = 58;
+/// Lowest bits of a line address that choose its bucket: 32 GiB. The bits above may come later in the cycle.
+const HASHED_BITS: u32 = 29;
 /// Bits of an address within a line.
 const OFFSET_BITS: u32 = 6;
 /// Bits of a lane of the data bus and of the answer: one error bit for each.
@@ -194,12 +196,12 @@ impl<'a> Request<Signal<'a>> {
     }
 }
 
-/// The bucket of a line: its slices of `bits` bits in exclusive or. Lines a power of two apart spread over all buckets,
-/// and the bits above the lowest slice together with the bucket determine the line.
+/// The bucket of a line: slices of `bits` bits of its lowest bits in exclusive or. Lines a power of two apart spread over
+/// all buckets, and the bits above the lowest slice together with the bucket determine the line.
 fn hash(line: Signal<'_>, bits: u32) -> Signal<'_> {
-    let slices = (0..LINE_BITS.div_ceil(bits)).map(|slice| {
+    let slices = (0..HASHED_BITS.div_ceil(bits)).map(|slice| {
         let low = slice * bits;
-        line.bits((low + bits).min(LINE_BITS) - 1, low).resize(bits)
+        line.bits((low + bits).min(HASHED_BITS) - 1, low).resize(bits)
     });
     slices.reduce(|folded, slice| folded ^ slice).expect("a line has bits")
 }
@@ -356,8 +358,10 @@ impl TablePort {
         let hit = (or_all(&matches) | same_line).named("s1_hit");
         let ar_valid = b.register_reset("ar_valid", 1, 0);
         let ar_open = (!ar_valid.value | arready).named("ar_open");
-        let may_issue = (s1_valid & free.valid & ar_open & !retry_is_elder.value & !same_bucket).named("s1_may_issue");
-        let issue = (!hit & may_issue & !full).named("s1_issue");
+        // What comes from registers first, then in one LUT what comes from the memories and through carry chains.
+        let may_issue = s1_valid & free.valid & ar_open & !retry_is_elder.value & !same_bucket & !same_line;
+        let may_issue = may_issue.named("s1_may_issue");
+        let issue = (may_issue & !(full | or_all(&matches))).named("s1_issue");
         let join = (s1_valid & hit).named("s1_join");
         let fail = (s1_valid & !hit & !issue).named("s1_fail");
         retry_valid.next(fail);

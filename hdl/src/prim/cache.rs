@@ -2,8 +2,8 @@
 //!
 //! Handshake: a key may be looked up in every cycle; `hit` and `value` belong to the key of two cycles before. A fill has
 //! no ready: it is entered or dropped. Throughput: one lookup and one fill per cycle. Timing: memory read; comparison in
-//! carry chains, straight off block RAM; `value` is selected by a registered way. [`Cache::compact`] trades logic for the
-//! time of another memory read. Reset: all ways are scrubbed, one set
+//! carry chains, straight off block RAM; `value` is the OR of registers, of which all but one are zero.
+//! [`Cache::compact`] trades logic for the time of another memory read. Reset: all ways are scrubbed, one set
 //! per cycle, after reset and after `flush`; meanwhile (`ready` low) every lookup misses and every fill is dropped.
 //!
 //! Hazards: lookups see a fill three cycles later. A fill reads its set first and overwrites the way that holds the same
@@ -84,7 +84,7 @@ pub struct Cache<'a> {
     pub ready: Signal<'a>,
     /// The key of two cycles before was found. Meaningful for a valid key only.
     pub hit: Signal<'a>,
-    /// Its value, where `hit`.
+    /// Its value; zero where it was not found, or not looked up.
     pub value: Signal<'a>,
     /// Pulse: a fill has replaced a key other than its own, as far as fills tell keys apart.
     pub evicted: Signal<'a>,
@@ -139,12 +139,17 @@ impl<'a> Cache<'a> {
             .collect();
         let hit = or_all(&s2_matches) & counts;
         let way = first_set(&matches, way_bits).delay(&named("s2_way"));
+        // The reset of the registers selects: what does not count is zero, and the rest is an OR.
         let s2_values: Vec<_> = found_values
             .iter()
             .enumerate()
-            .map(|(way, value)| value.delay(&format!("{name}_s2_value_{way}")))
+            .map(|(number, value)| {
+                let is_taken = counts & matches[number];
+                let is_other = matches[..number].iter().fold(!is_taken, |others, earlier| others | *earlier);
+                is_other.mux(b.literal(0, value_bits), *value).delay(&format!("{name}_s2_value_{number}"))
+            })
             .collect();
-        let value = select_by_number(&s2_values, way).named(&named("value"));
+        let value = or_all(&s2_values);
         let s2_set = s1_set.delay(&named("s2_set"));
 
         let fill = Fill::new(b, name, shape, &parts, &replacement, clean.busy, fill, fill_value);
@@ -256,8 +261,9 @@ impl<'a> Fill<'a> {
         let held: Vec<_> = parts.iter().map(|memory| memory.read(fill_set, always)).collect();
         let victim = replacement.victim(fill_set);
         let f1_valid = b.register_reset(&named("f1_valid"), 1, 0);
-        let f1_key = fill.key.high_bits(tag_bits).delay(&named("f1_key"));
-        let f1_value = fill_value.delay(&named("f1_value"));
+        // With a reset, so that no shift registers are made of the stages, which cost LUTs.
+        let f1_key = fill.key.high_bits(tag_bits).delay_reset(&named("f1_key"));
+        let f1_value = fill_value.delay_reset(&named("f1_value"));
         let f1_set = fill_set.delay(&named("f1_set"));
         let f1_part = always.concat(f1_key.low_bits(part_bits));
         let f1_matches: Vec<_> = held.iter().map(|tag| tag.is_valid.concat(tag.key).eq_wide(f1_part)).collect();

@@ -21,6 +21,8 @@ const LANDING_TO_ANSWER_CYCLES: u64 = 2;
 const TURNAROUND_CYCLES: u64 = 14;
 /// Bits of a line address.
 const LINE_BITS: u32 = 58;
+/// Lowest bits of it that choose the bucket.
+const HASHED_BITS: u32 = 29;
 /// Buckets of the in-flight table for each read number, and its ways.
 const BUCKETS_PER_READ: u32 = 4;
 const WAYS: usize = 4;
@@ -370,7 +372,7 @@ impl Port {
         let bits = (BUCKETS_PER_READ * self.config.reads_in_flight).trailing_zeros();
         let high = high & ((1 << (LINE_BITS - bits)) - 1);
         let mut low = bucket;
-        let mut rest = high;
+        let mut rest = high & ((1 << (HASHED_BITS - bits)) - 1);
         while rest != 0 {
             low ^= rest;
             rest >>= bits;
