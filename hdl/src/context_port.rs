@@ -24,7 +24,9 @@ use crate::prim::{
     Credit, Design, Fifo, Record, delay_record, hold_record, input_channel, mux_record, output_channel,
     select_by_number, zero_record,
 };
-use crate::records::{ContextAnswer, ContextLookup, Event, WalkRequest, WalkResult};
+use crate::records::{
+    ContextAnswer, ContextLookup, Event, HEM_EPOCH_BITS, REGION_EPOCH_BITS, STAMP_BITS, WalkRequest, WalkResult,
+};
 use crate::response_port::failed_table;
 use keywalk_contract::Config;
 
@@ -79,6 +81,14 @@ impl ContextPort {
         b.output("accepted", accept.delay_reset("accepted_q"));
         b.output("empty", credit.full);
 
+        // What is noted of the admission. Nothing of a context is found under the epochs of regions.
+        let s1_generation = b.input("generation", 1).delay("s1_generation");
+        let s1_hem_epoch = b.input("hem_epoch", HEM_EPOCH_BITS).delay("s1_hem_epoch");
+        b.output("accepted_generation", s1_generation);
+        let s3_admission = b.literal(0, STAMP_BITS).concat(s1_generation.delay("s2_generation").delay("s3_generation"));
+        let s3_hem_epoch = s1_hem_epoch.delay("s2_hem_epoch").delay("s3_hem_epoch");
+        let s3_epoch = s3_hem_epoch.concat(b.literal(0, REGION_EPOCH_BITS));
+
         // Stage 1: the table set.
         let s1_valid = accept.delay_reset("s1_valid");
         let s1 = delay_record(request, "s1");
@@ -108,6 +118,8 @@ impl ContextPort {
                 table_set: s3_table_set,
                 table: s3.table,
                 index: s3.index,
+                admission: s3_admission,
+                epoch: s3_epoch,
             },
         );
         lookup_queue.pop(b.input("lookup_ready", 1));
@@ -126,6 +138,8 @@ impl ContextPort {
             check_index: s3.count.any(),
             count: s3.count,
             offset: s3_offset,
+            admission: s3_admission,
+            epoch: s3_epoch,
             ..zero_record(b, WalkRequest::widths(config))
         };
         let (walk_queue, walks) = Fifo::new(design, b, "walks", DEPTH, WalkRequest::widths(config));
@@ -149,6 +163,7 @@ impl ContextPort {
                 hop: result.hop,
                 address: result.address,
                 index: result.index,
+                admission: result.admission,
             },
         );
         // Lookups have a place reserved as well, so that an answer never waits in the HEM lookup, where it would keep a
@@ -171,7 +186,7 @@ impl ContextPort {
         event_valid.next((load & names) | (event_valid.value & !event_ready));
         b.output("context_response_valid", out_valid.value);
         for (name, signal) in chosen.list() {
-            if name != "index" {
+            if !matches!(name, "index" | "admission") {
                 b.output(&format!("context_response_{name}"), signal);
             }
         }
@@ -188,7 +203,10 @@ impl ContextPort {
             va: is_walk.repeat(64) & chosen.index.resize(64),
         };
         output_channel(b, "event", event);
-        credit.update(accept, out_valid.value & response_ready, b.flag(false));
+        let finishes = (out_valid.value & response_ready).named("finishes");
+        credit.update(accept, finishes, b.flag(false));
+        b.output("finished", finishes.delay_reset("finished_q"));
+        b.output("finished_generation", chosen.admission.bit(0).delay("finished_generation_q"));
         b.name().into()
     }
 }

@@ -1,31 +1,35 @@
-//! Turns a fetched MPT entry into the form that the checks use.
+//! Turns a fetched MPT entry into a line of the MPT cache, and sends its request to the lookup again.
 //!
 //! **Purpose.** What a check needs of an entry is computed once, when the entry is fetched, so that the lookup does not
 //! pay for it at every request: the last address, whether the region wraps or spans too many pages, one right per
-//! operation, the page shift.
+//! operation, the page shift. The line goes into the cache; the request looks it up there like any other. A request
+//! without an entry, or with one that is not VALID, takes a status along instead.
 //!
-//! **Handshake.** Channel `replay` in and channels `decoded` and `line` out (one handshake, `decoded_valid` and
-//! `decoded_ready`); `replay_ready` depends on registers only.
+//! **Handshake.** Channel `replay` in, always ready. Channel `fill` out in the same cycle, `fill_page_shift` one cycle and
+//! `fill_line` three cycles later; channel `decoded` out two cycles later. All of them are valid only.
 //!
-//! **Latency and throughput.** Six cycles; one entry per cycle.
+//! **Latency and throughput.** Two cycles to `decoded`; one entry per cycle.
 //!
-//! **Timing.** The 64-bit sum, the two variable shifts and the 52-bit difference have a stage each.
+//! **Timing.** Length minus one, then the sums, then the comparison that the page size shifts have a stage each.
 //!
 //! **Reset and flush.** Reset drops what is inside.
 //!
-//! **Hazards.** None: entries stay in order.
+//! **Hazards.** The request reaches the lookup in the cycle in which the cache shows the tag. Should the fill have been
+//! dropped or overwritten by then, the request misses again.
 //!
-//! **Limits.** A credit per place in the output queue keeps the pipe from overrunning it.
+//! **Limits.** None: nothing waits here.
 
 use crate::prim::{
-    Credit, Design, Fifo, bit_range, concat, delay_record, input_channel, output_channel, select_by_number,
+    Design, Signal, bit_range, concat, delay_record, hold_record, input_channel, output_channel, select_by_number,
 };
-use crate::records::{Lookup, MptLine, Replay};
+use crate::records::{Lookup, MptFill, MptLine, REGION_EPOCH_BITS, Replay};
 use keywalk_contract::mpt_entry::{self, STATE_VALID};
-use keywalk_contract::{Config, Field, Operation};
+use keywalk_contract::{Config, Field, Operation, Status, status::STATUS_BITS};
 
-/// Places in the output queue.
-const DEPTH: u32 = 8;
+/// Bits of an address that can lie within a page: pages have up to 2^30 bytes.
+const OFFSET_BITS: u32 = 30;
+/// log2 of the pages that a page table can have.
+const PAGES_LOG2: u32 = 32;
 
 /// The block.
 pub struct EntryDecode;
@@ -34,20 +38,25 @@ impl EntryDecode {
     /// Builds the module `entry_decode` and gives its name.
     ///
     /// Inputs `page_shift_base_<k>` hold `page_shift_base - 12` of table set `k`.
-    pub fn build(design: &Design<'_>, config: &Config) -> String {
+    pub fn build<'a>(design: &Design<'a>, config: &Config) -> String {
         let b = design.module("entry_decode");
         let replay_valid = b.input("replay_valid", 1);
         let replay = input_channel(b, "replay", Replay::widths(config));
-        let decoded_ready = b.input("decoded_ready", 1);
         let bases: Vec<_> = (0..config.table_sets).map(|set| b.input(&format!("page_shift_base_{set}"), 2)).collect();
+        b.output("replay_ready", b.flag(true));
 
-        let credit = Credit::new(b, "credit", DEPTH);
-        b.output("replay_ready", credit.available);
-        let accept = (replay_valid & credit.available).named("accept");
-
-        // Stage 1: the entry is cut into fields.
+        // Stage 0: the entry is cut into fields.
         let lanes = [replay.entry_0, replay.entry_1, replay.entry_2, replay.entry_3];
         let get = |field: Field| bit_range(&lanes, field.low, field.width);
+        let is_valid = get(mpt_entry::ST).is(STATE_VALID.into());
+        let is_fetched = replay.status.none();
+        b.output("fill_valid", replay_valid & is_fetched & is_valid);
+        let fill = MptFill {
+            table_set: replay.table_set,
+            index: replay.index,
+            epoch: replay.epoch.low_bits(REGION_EPOCH_BITS),
+        };
+        output_channel(b, "fill", fill);
         let lookup = Lookup {
             tag: replay.tag,
             function: replay.function,
@@ -60,18 +69,19 @@ impl EntryDecode {
             length: replay.length,
             index: replay.index,
             is_replay: b.flag(true),
-            status: replay.status,
+            status: (is_fetched & !is_valid)
+                .mux(b.literal(Status::EntryState.code().into(), STATUS_BITS), replay.status),
             hop: replay.hop,
+            admission: replay.admission,
+            epoch: replay.epoch,
         };
         let rights: Vec<_> =
             Operation::ALL.iter().rev().map(|operation| operation.right().map_or_else(|| b.flag(true), get)).collect();
-        let base = select_by_number(&bases, replay.table_set);
         let is_window = get(mpt_entry::MR_MW);
-        let mut line = MptLine {
+        let line = MptLine {
             key: get(mpt_entry::LKEY),
             pd: get(mpt_entry::PD),
             allowed: concat(&rights),
-            is_valid: get(mpt_entry::ST).is(STATE_VALID.into()),
             is_window,
             is_bound: get(mpt_entry::BOUND_LKEY).any(),
             checks_qpn: is_window & get(mpt_entry::BQP),
@@ -82,48 +92,47 @@ impl EntryDecode {
             is_empty: get(mpt_entry::LEN).none(),
             va: get(mpt_entry::VA),
             last: get(mpt_entry::LEN) - 1,
-            page_shift: base.resize(5) + get(mpt_entry::PBL_BUF_PG_SZ).resize(5),
             base_page: b.literal(0, 32),
             root: get(mpt_entry::PBL_BA),
             hop_num: get(mpt_entry::PBL_HOP_NUM),
             ba_pg_sz: get(mpt_entry::PBL_BA_PG_SZ),
             page_count: get(mpt_entry::PBL_SIZE),
         };
-        let mut valid = accept.delay_reset("s1_valid");
-        let mut lookup = delay_record(lookup, "s1");
-        line = delay_record(line, "s1_line");
+        let base = select_by_number(&bases, replay.table_set);
+        let shift = (base.resize(5) + get(mpt_entry::PBL_BUF_PG_SZ).resize(5)).delay("s1_page_shift");
+        let s1_valid = replay_valid.delay_reset("s1_valid");
+        let lookup = delay_record(lookup, "s1");
+        let mut line = delay_record(line, "s1_line");
+        b.output("fill_page_shift", shift);
 
-        // Stage 2: the last address. `last` held LEN - 1 so far.
-        let sum = line.va.add_wide(line.last).named("last_sum");
+        // Stage 1: the last address (`last` held LEN - 1 so far), the first page, and how far the last address lies behind
+        // the beginning of the first page.
+        let length_minus_one = line.last;
+        let sum = line.va.add_wide(length_minus_one).named("last_sum");
         line.wraps = sum.bit(64) & !line.is_empty;
         line.last = sum.low_bits(64);
-        valid = valid.delay_reset("s2_valid");
-        lookup = delay_record(lookup, "s2");
-        line = delay_record(line, "s2_line");
+        line.base_page = line.va.bits(63, 12).shift_right(shift).low_bits(32);
+        let within: Vec<_> = (0..OFFSET_BITS)
+            .rev()
+            .map(|bit| {
+                let address_bit = line.va.bit(bit);
+                if bit < 12 { address_bit } else { address_bit & b.literal((bit - 12).into(), 5).lt(shift) }
+            })
+            .collect();
+        let distance = length_minus_one.add_wide(concat(&within).resize(64)).delay("s2_distance");
+        b.output("decoded_valid", s1_valid.delay_reset("s2_valid"));
+        output_channel(b, "decoded", delay_record(lookup, "s2"));
+        // Held rather than delayed, here and there, so that the fields stay in registers: as shift registers of LUTs they
+        // would cost one LUT for each bit.
+        let mut line = hold_record(line, "s2_line", s1_valid);
+        let shift = shift.delay("s2_page_shift");
 
-        // Stage 3: first and last page.
-        let first_page = line.va.bits(63, 12).shift_right(line.page_shift).delay("s3_first_page");
-        let last_page = line.last.bits(63, 12).shift_right(line.page_shift).delay("s3_last_page");
-        valid = valid.delay_reset("s3_valid");
-        lookup = delay_record(lookup, "s3");
-        line = delay_record(line, "s3_line");
-
-        // Stage 4: a page table holds 2^32 pages.
-        let span = (last_page - first_page).named("span");
-        line.too_large = span.bits(51, 32).any() & !line.is_empty;
-        line.base_page = first_page.low_bits(32);
-        valid = valid.delay_reset("s4_valid");
-        lookup = delay_record(lookup, "s4");
-        line = delay_record(line, "s4_line");
-
-        let widths = (Lookup::widths(config), MptLine::widths(config));
-        let (queue, port) = Fifo::new(design, b, "queue", DEPTH, widths);
-        queue.push(valid, (lookup, line));
-        queue.pop(decoded_ready);
-        credit.update(accept, port.out_valid & decoded_ready, b.flag(false));
-        b.output("decoded_valid", port.out_valid);
-        output_channel(b, "decoded", port.out.0);
-        output_channel(b, "line", port.out.1);
+        // Stage 2: a page table holds 2^32 pages.
+        let beyond: Vec<Signal<'a>> = (12 + PAGES_LOG2..=64)
+            .map(|bit| distance.bit(bit) & b.literal((bit - 12 - PAGES_LOG2).into(), 5).ge(shift))
+            .collect();
+        line.too_large = concat(&beyond).any() & !line.is_empty;
+        output_channel(b, "fill_line", delay_record(line, "s3_line"));
         b.name().into()
     }
 }

@@ -2,37 +2,39 @@
 //!
 //! **Purpose.** New requests and requests that come back from the HEM lookup (replays) enter the lookup pipe here, one
 //! per cycle, replays first. The function selects the table set; the index is the key rotated right by eight, masked with
-//! `num_mpts - 1`.
+//! `num_mpts - 1`. A new request is given its generation, its time stamp and its epochs; a replay keeps those that it has.
 //!
-//! **Handshake.** Channels `request` and `decoded` (with `line`) in, ready/valid. Channel `lookup` (with `lookup_line`)
-//! out has no ready: nothing behind it stalls. `request_ready` depends combinationally on `decoded_valid`, a register of
-//! the entry decoder, so that a replay costs no cycle when there is none.
+//! **Handshake.** Channel `request` in, ready/valid; `request_ready` depends on registers only. Channel `decoded` in
+//! (replays), valid only: it has the right of way. Channel `lookup` out has no ready: nothing behind it stalls.
+//! `early_index` and `early_table_set` tell what comes on `lookup` in the next cycle, for the memories that are read
+//! meanwhile.
 //!
 //! **Latency and throughput.** One cycle, two with more than one table set (the function map is a memory). One request
 //! per cycle.
 //!
-//! **Timing.** A two-way select and a mask.
+//! **Timing.** A two-way select and a mask, in front of the tag memory.
 //!
 //! **Reset and flush.** Reset clears the pipe; the function map is scrubbed to table set 0, then `ready` rises.
 //!
 //! **Hazards.** A write of the function map acts on requests admitted from the next cycle on, but is lost while `ready` is
-//! low. A change of `mpt_mask_<k>` acts on requests that are in the pipe.
+//! low. A change of `mpt_mask_<k>` acts on requests that are in the pipe. Generation and epochs are sampled in one cycle,
+//! that of `early_index`.
 //!
-//! **Limits.** The pipe never stalls, so a request is admitted only with a place reserved in the queue of the page split
-//! and, if it is new, in the queue of MPT misses: it may turn out to need either. Both places come back as pulses.
+//! **Limits.** The pipe never stalls, so a request is admitted only with a place reserved in the queue of the page split,
+//! which it keeps until the split takes it, and with a HEM context, which it keeps until its entry has been found. So a
+//! replay needs no reservation. `admitted_max` requests hold the one and `hem_contexts` the other.
 
 use crate::function_map::FunctionMap;
-use crate::prim::{Credit, Design, delay_record, input_channel, mux_record, output_channel, select_by_number};
-use crate::records::{Lookup, MptLine, Request};
+use crate::prim::{
+    Credit, Design, Signal, concat, delay_record, input_channel, mux_record, output_channel, select_by_number,
+};
+use crate::records::{
+    ADMISSION_BITS, BUCKET_EPOCH_BITS, EPOCH_BITS, HEM_EPOCH_BITS, Lookup, Request, SET_EPOCH_BITS, STAMP_BITS,
+};
 use keywalk_contract::{Config, key::INDEX_BITS};
 
 /// All bits of an index: a replay brings an index that is masked already.
 const INDEX_MASK: u128 = (1 << INDEX_BITS) - 1;
-
-/// Places in the queue before the page split: more than the pipe is long, so that it can be full while the split waits.
-pub const SPLIT_QUEUE_DEPTH: u32 = 16;
-/// Places in the queue of MPT misses.
-pub const MISS_QUEUE_DEPTH: u32 = 16;
 
 /// The block.
 pub struct KeyDecoder;
@@ -41,73 +43,88 @@ impl KeyDecoder {
     /// Builds the module `key_decoder` and gives its name.
     ///
     /// Inputs besides the channels: `pause` (admit no new request), `mpt_mask_<k>` (num_mpts - 1 of table set `k`), the
-    /// function map's write port, and the pulses `split_place_freed`, `split_place_unused`, `miss_place_freed`,
-    /// `miss_place_unused`. Outputs besides the channels: `ready`, `accepted` (a new request was admitted), `empty` (no
-    /// place is reserved: the pipe and both queues are empty).
-    pub fn build(design: &Design<'_>, config: &Config) -> String {
+    /// function map's write port, what a request is given: `generation`, `now`, `set_epoch_<k>`, `hem_epoch`, and, one
+    /// cycle after `early_index`, `region_epoch`; the pulses `split_place_freed` (the page split took a request) and
+    /// `entry_found` (a request needs no HEM context any more). Outputs besides the channels: `ready`, `accepted` with
+    /// `accepted_generation` (a new request was admitted), `empty` (no place is reserved).
+    pub fn build<'a>(design: &Design<'a>, config: &Config) -> String {
         let b = design.module("key_decoder");
         let request_valid = b.input("request_valid", 1);
         let request = input_channel(b, "request", Request::widths(config));
         let replay_valid = b.input("decoded_valid", 1);
         let replay = input_channel(b, "decoded", Lookup::widths(config));
-        let replay_line = input_channel(b, "line", MptLine::widths(config));
         let pause = b.input("pause", 1);
-        let masks: Vec<_> = (0..config.table_sets).map(|set| b.input(&format!("mpt_mask_{set}"), 24)).collect();
+        let per_set = |name: &str, width| -> Vec<Signal<'_>> {
+            (0..config.table_sets).map(|set| b.input(&format!("{name}_{set}"), width)).collect()
+        };
+        let masks = per_set("mpt_mask", INDEX_BITS);
+        let set_epochs = per_set("set_epoch", SET_EPOCH_BITS);
+        let generation = b.input("generation", 1);
+        let now = b.input("now", STAMP_BITS);
+        let hem_epoch = b.input("hem_epoch", HEM_EPOCH_BITS);
+        let region_epoch = b.input("region_epoch", BUCKET_EPOCH_BITS);
         let function_map = FunctionMap::new(b, config);
         let running = function_map.running;
 
-        let split = Credit::new(b, "split_credit", SPLIT_QUEUE_DEPTH);
-        let miss = Credit::new(b, "miss_credit", MISS_QUEUE_DEPTH);
-        let replay_ready = (split.available & running).named("replay_admissible");
-        let request_ready =
-            (split.available & miss.available & running & !pause & !replay_valid).named("request_admissible");
-        let admit_replay = (replay_valid & replay_ready).named("admit_replay");
-        let admit_request = (request_valid & request_ready).named("admit_request");
-        b.output("decoded_ready", replay_ready);
+        let split = Credit::new(b, "split_credit", config.admitted_max());
+        let hem = Credit::new(b, "hem_credit", config.hem_contexts);
+        let may_admit = (split.available & hem.available & running & !pause).named("may_admit");
+        let request_ready = (may_admit & !replay_valid).named("request_admissible");
+        let admit = (request_valid & request_ready).named("admit");
         b.output("request_ready", request_ready);
         b.output("ready", running);
-        b.output("accepted", admit_request.delay_reset("accepted_q"));
-        b.output("empty", split.full & miss.full);
-        split.update(admit_replay | admit_request, b.input("split_place_freed", 1), b.input("split_place_unused", 1));
-        miss.update(admit_request, b.input("miss_place_freed", 1), b.input("miss_place_unused", 1));
+        b.output("empty", split.full & hem.full);
+        split.update(admit, b.input("split_place_freed", 1), b.flag(false));
+        hem.update(admit, b.input("entry_found", 1), b.flag(false));
 
-        let zero_set = b.literal(0, config.table_set_bits());
         let new = Lookup {
             tag: request.tag,
             function: request.function,
-            table_set: zero_set,
+            table_set: b.literal(0, config.table_set_bits()),
             operation: request.operation,
             key: request.key,
             pd: request.pd,
             qpn: request.qpn,
             va: request.va,
             length: request.length,
-            index: request.key.high_bits(24),
+            index: request.key.high_bits(INDEX_BITS),
             is_replay: b.flag(false),
             status: b.literal(0, 8),
             hop: b.literal(0, 2),
+            admission: b.literal(0, ADMISSION_BITS),
+            epoch: b.literal(0, EPOCH_BITS),
         };
-        let mut valid = (admit_replay | admit_request).delay_reset("s1_valid");
+        let mut valid = replay_valid | admit;
         let mut lookup = mux_record(replay_valid, replay, new);
-        let mut line = replay_line;
+        lookup.is_replay = replay_valid;
         if config.table_sets == 1 {
-            let mask = replay_valid.mux(b.literal(INDEX_MASK, INDEX_BITS), masks[0]);
+            let mask = replay_valid.repeat(INDEX_BITS) | masks[0];
             lookup.index = lookup.index & mask;
-        }
-        lookup = delay_record(lookup, "s1");
-        line = delay_record(line, "s1_line");
-        if config.table_sets > 1 {
+        } else {
+            valid = valid.delay_reset("s1_valid");
+            lookup = delay_record(lookup, "s1");
             let mapped = function_map.table_set(config, request.function);
             lookup.table_set = lookup.is_replay.mux(lookup.table_set, mapped);
             let mask = select_by_number(&masks, lookup.table_set);
             lookup.index = lookup.index & lookup.is_replay.mux(b.literal(INDEX_MASK, INDEX_BITS), mask);
-            valid = valid.delay_reset("s2_valid");
-            lookup = delay_record(lookup, "s2");
-            line = delay_record(line, "s2_line");
         }
-        b.output("lookup_valid", valid);
+        b.output("early_index", lookup.index);
+        b.output("early_table_set", lookup.table_set);
+        let is_new = valid & !lookup.is_replay;
+        b.output("accepted", is_new.delay_reset("accepted_q"));
+        b.output("accepted_generation", generation.delay("accepted_generation_q"));
+        lookup.admission = lookup.is_replay.mux(lookup.admission, now.concat(generation));
+        // The region's epoch is in its memory until the next cycle.
+        let noted =
+            concat(&[hem_epoch, select_by_number(&set_epochs, lookup.table_set), b.literal(0, BUCKET_EPOCH_BITS)]);
+        lookup.epoch = lookup.is_replay.mux(lookup.epoch, noted);
+        b.output("lookup_length_minus_one", (lookup.length - 1).delay("lookup_length_minus_one_q"));
+
+        let mut lookup = delay_record(lookup, "lookup_q");
+        let region = lookup.is_replay.mux(lookup.epoch.low_bits(BUCKET_EPOCH_BITS), region_epoch);
+        lookup.epoch = lookup.epoch.high_bits(EPOCH_BITS - BUCKET_EPOCH_BITS).concat(region);
+        b.output("lookup_valid", valid.delay_reset("lookup_valid_q"));
         output_channel(b, "lookup", lookup);
-        output_channel(b, "lookup_line", line);
         b.name().into()
     }
 }

@@ -1,32 +1,35 @@
 //! Cache of MPT entries.
 //!
-//! **Purpose.** Set-associative, tree pseudo-LRU. It holds decoded entries that are VALID, tagged with table set and
-//! index. Fills travel through the lookup pipe with the replayed request that fetched the entry.
+//! **Purpose.** Set-associative, tree pseudo-LRU. It holds decoded entries that are VALID, tagged with table set, index
+//! and the epochs under which they were fetched. A request whose entry is not here fetches it, enters it through channel
+//! `fill` and looks it up again.
 //!
-//! **Handshake.** Channel `lookup` in (valid only): one lookup per cycle, never stalled. Channel `line` out three cycles
-//! later with `line_found`. For a replay the line is the one that it brought, found or not.
+//! **Handshake.** One lookup per cycle, never stalled: `early_index` (tags are read), in the next cycle channel `lookup`;
+//! `found` and `page_shift` one cycle after `lookup`, channel `line` two cycles after it. Channel `fill` in (valid only),
+//! with `fill_page_shift` one cycle and `fill_line` three cycles after it. A fill is entered or, see the hazards, dropped.
 //!
-//! **Latency and throughput.** Three cycles; one lookup or fill per cycle.
+//! **Latency and throughput.** Two cycles; one lookup and one fill per cycle. A lookup whose `early_index` comes two cycles
+//! after a fill sees it.
 //!
-//! **Timing.** Tags are compared straight off block RAM (stage 1); the data memory is read at {set, way} (stage 2), its
-//! output and the replay's line are selected into a register (stage 3). The page shift lives in the tag word, because the
-//! shift by it must begin when the line arrives.
+//! **Timing.** Tags are compared straight off block RAM in carry chains; the data memory is read at {set, way} from
+//! registers. The page shift lives in the tag word, because the shift by it must begin before the line arrives.
 //!
-//! **Reset and flush.** After reset and after `flush` all tags are scrubbed, one set per cycle; `ready` is low meanwhile
-//! and no lookup may be sent.
+//! **Reset and flush.** After reset and after `flush` all tags are scrubbed, one set per cycle; `ready` is low meanwhile;
+//! lookups miss and fills are dropped.
 //!
-//! **Hazards.** A fill writes its tag in stage 1 and its data in stage 2, the same skew as a lookup reads them, so no
-//! lookup sees a torn line: one that reads the old tag in that cycle reads the old data in the next. A fill that follows
-//! a fill of the same set by one cycle cannot see the other's tag; it is dropped, so that no entry is held twice. Lookups
-//! see a fill two cycles later; the choice of the way to replace knows of a use three cycles later.
+//! **Hazards.** A fill writes its tag two cycles before its data, as a lookup reads them two cycles apart, so that no lookup
+//! sees a torn line: one that reads the old tag in that cycle reads the old data. An index is in one way at most, whatever
+//! its epochs: a fill compares table set and index and overwrites the way that has them. A fill that comes one or two
+//! cycles after another of the same set cannot see that one's tag or use; it is dropped, and its request will fetch the
+//! entry again.
 //!
 //! **Limits.** `mpt_sets` times `mpt_ways` lines.
 
 use crate::prim::{
-    Design, Plru, Ram, RamStyle, Signal, concat, delay_record, encode_one_hot, input_channel, mux_record, or_all,
-    output_channel, scrub, select_one_hot, zero_record,
+    Design, Plru, Ram, RamStyle, Signal, concat, encode_one_hot, input_channel, or_all, output_channel, scrub,
+    select_by_number, select_one_hot,
 };
-use crate::records::MptLine;
+use crate::records::{MptFill, MptLine, REGION_EPOCH_BITS};
 use keywalk_contract::{Config, key::INDEX_BITS};
 
 crate::record! {
@@ -37,102 +40,131 @@ crate::record! {
         /// Owner.
         table_set: config.table_set_bits(),
         /// Index above the set number.
-        index: index_tag_bits(config),
+        index: INDEX_BITS - config.mpt_set_bits(),
+        /// Epochs under which the entry was fetched.
+        epoch: REGION_EPOCH_BITS,
         /// Page shift - 12 of the line.
         page_shift: 5,
     }
 }
 
-fn index_tag_bits(config: &Config) -> u32 {
-    INDEX_BITS - config.mpt_set_bits()
+crate::record! {
+    /// The part of a tag that fills compare.
+    struct Owner(config) {
+        /// The way holds a line.
+        is_valid: 1,
+        /// Owner.
+        table_set: config.table_set_bits(),
+        /// Index above the set number.
+        index: INDEX_BITS - config.mpt_set_bits(),
+    }
 }
 
 /// The block.
 pub struct MptCache;
 
 impl MptCache {
-    /// Builds the module `mpt_cache` and gives its name.
+    /// Builds the module `mpt_cache` and gives its name. Outputs besides the channels: `ready`, `found`, `page_shift`, and
+    /// the pulse `evicted` (a fill has replaced another entry's line).
     pub fn build<'a>(design: &Design<'a>, config: &Config) -> String {
         let b = design.module("mpt_cache");
+        let (sets, ways) = (config.mpt_sets, config.mpt_ways);
         let set_bits = config.mpt_set_bits();
-        let ways = config.mpt_ways;
+        let index_bits = INDEX_BITS - set_bits;
         let way_bits = ways.trailing_zeros().max(1);
-        let lookup_valid = b.input("lookup_valid", 1);
-        let table_set = b.input("lookup_table_set", config.table_set_bits());
-        let index = b.input("lookup_index", INDEX_BITS);
-        let is_replay = b.input("lookup_is_replay", 1);
-        let is_good = b.input("lookup_status", 8).none();
-        let brought = input_channel(b, "lookup_line", MptLine::widths(config));
-        let flush = b.input("flush", 1);
-
-        let clean = scrub(b, "scrub", set_bits, flush);
+        let always = b.flag(true);
+        let clean = scrub(b, "scrub", set_bits, b.input("flush", 1));
         b.output("ready", !clean.busy);
 
-        // Stage 0: read the tags.
-        let set = index.low_bits(set_bits);
         let tags: Vec<_> = (0..ways)
-            .map(|way| Ram::new(b, &format!("tags_{way}"), config.mpt_sets, RamStyle::Block, Tag::widths(config)))
+            .map(|way| Ram::new(b, &format!("tags_{way}"), sets, RamStyle::Block, Tag::widths(config)))
             .collect();
-        let replacement = Plru::new(b, "replacement", config.mpt_sets, ways);
-        let victim = replacement.victim(set);
-        let read: Vec<_> = tags.iter().map(|memory| memory.read(set, b.flag(true))).collect();
-        let s1_valid = lookup_valid.delay_reset("s1_valid");
+        let owners: Vec<_> = (0..ways)
+            .map(|way| Ram::new(b, &format!("owners_{way}"), sets, RamStyle::Block, Owner::widths(config)))
+            .collect();
+        let replacement = Plru::new(b, "replacement", sets, ways);
+
+        // Stage 0: read the tags.
+        let set = b.input("early_index", INDEX_BITS).low_bits(set_bits);
+        let read: Vec<_> = tags.iter().map(|memory| memory.read(set, always)).collect();
+
+        // Stage 1: compare. The region's epoch comes out of a memory and through a select, so it is compared bit by bit.
+        let valid = b.input("lookup_valid", 1);
+        let table_set = b.input("lookup_table_set", config.table_set_bits());
+        let index = b.input("lookup_index", INDEX_BITS);
+        let epoch = b.input("lookup_epoch", REGION_EPOCH_BITS);
+        let agreement = |tag: &Tag<Signal<'a>>| {
+            let mut parts: Vec<_> = (0..8).map(|bit| tag.epoch.bit(bit).eq(epoch.bit(bit))).collect();
+            let held = concat(&[tag.is_valid, tag.table_set, tag.index, tag.epoch.bits(13, 8)]);
+            let wanted = concat(&[always, table_set, index.high_bits(index_bits), epoch.bits(13, 8)]);
+            parts.extend((0..held.width().div_ceil(3)).map(|part| {
+                let (high, low) = ((3 * part + 2).min(held.width() - 1), 3 * part);
+                held.bits(high, low).eq(wanted.bits(high, low))
+            }));
+            concat(&parts).all_set()
+        };
+        let hits: Vec<_> = read.iter().map(agreement).collect();
+        let is_hit = (or_all(&hits) & !clean.busy & valid).delay_reset("s2_found");
+        let way = encode_one_hot(&hits, way_bits).delay("s2_way");
+        let shifts: Vec<_> = hits.iter().zip(&read).map(|(hit, tag)| (*hit, tag.page_shift)).collect();
+        b.output("page_shift", select_one_hot(&shifts).delay("s2_page_shift"));
+        b.output("found", is_hit);
         let s1_set = set.delay("s1_set");
-        let s1_table_set = table_set.delay("s1_table_set");
-        let s1_index = index.high_bits(index_tag_bits(config)).delay("s1_index");
-        let s1_is_replay = is_replay.delay("s1_is_replay");
-        let s1_brought = delay_record(brought, "s1_line");
-        let s1_may_fill = (lookup_valid & is_replay & is_good & brought.is_valid).delay_reset("s1_may_fill");
-
-        // Stage 1: compare; decide on a fill and write its tag.
-        let hits: Vec<_> = read
-            .iter()
-            .map(|tag| tag.is_valid & concat(&[tag.table_set, tag.index]).eq(concat(&[s1_table_set, s1_index])))
-            .collect();
-        let hit = or_all(&hits).named("hit");
-        let hit_way = encode_one_hot(&hits, way_bits);
-        let hit_shift =
-            select_one_hot(&hits.iter().zip(&read).map(|(hit, tag)| (*hit, tag.page_shift)).collect::<Vec<_>>());
-        let just_filled = b.register_reset("just_filled", 1, 0);
-        let just_filled_set = s1_set.delay("just_filled_set");
-        let fill = (s1_may_fill & !hit & !(just_filled.value & just_filled_set.eq(s1_set))).named("fill");
-        just_filled.next(fill);
-        let way = hit.mux(hit_way, victim);
-        for (number, memory) in tags.iter().enumerate() {
-            let scrubbed = zero_record(b, Tag::widths(config));
-            let filled = Tag {
-                is_valid: b.flag(true),
-                table_set: s1_table_set,
-                index: s1_index,
-                page_shift: s1_brought.page_shift,
-            };
-            memory.write(
-                clean.busy.mux(clean.address, s1_set),
-                mux_record(clean.busy, scrubbed, filled),
-                clean.busy | (fill & way.is(number as u128)),
-            );
-        }
-        let s2_valid = s1_valid.delay_reset("s2_valid");
-        let s2_fill = fill.delay_reset("s2_fill");
-        let s2_hit = hit.delay("s2_hit");
-        let s2_way = way.delay("s2_way");
         let s2_set = s1_set.delay("s2_set");
-        let s2_is_replay = s1_is_replay.delay("s2_is_replay");
-        let s2_shift = hit_shift.delay("s2_shift");
-        let s2_brought = delay_record(s1_brought, "s2_line");
 
-        // The data memory is read in stage 1 and written in stage 2, one cycle after the tags.
-        let data = Ram::new(b, "lines", config.mpt_sets * ways.max(1), RamStyle::Block, MptLine::widths(config));
+        // Stage 2: read the line.
+        let lines = Ram::new(b, "lines", sets * ways.max(1), RamStyle::Block, MptLine::widths(config));
         let line_address = |set: Signal<'a>, way: Signal<'a>| if ways == 1 { set } else { concat(&[set, way]) };
-        let cached = data.read(line_address(s1_set, way), b.flag(true));
-        data.write(line_address(s2_set, s2_way), s2_brought, s2_fill);
-        replacement.touch(s2_set, s2_way, s2_fill | (s2_valid & s2_hit));
+        output_channel(b, "line", lines.read(line_address(s2_set, way), always));
 
-        // Stage 2: the line.
-        let cached = MptLine { page_shift: s2_shift, is_valid: b.flag(true), ..cached };
-        let line = delay_record(mux_record(s2_is_replay, s2_brought, cached), "s3_line");
-        b.output("line_found", (s2_hit | s2_is_replay).delay("s3_found"));
-        output_channel(b, "line", line);
+        // Fill: read the owners, compare, write the tag; two cycles later the line.
+        let fill_valid = b.input("fill_valid", 1);
+        let fill = input_channel(b, "fill", MptFill::widths(config));
+        let fill_set = fill.index.low_bits(set_bits);
+        let held: Vec<_> = owners.iter().map(|memory| memory.read(fill_set, always)).collect();
+        let victim = replacement.victim(fill_set);
+        let f1_valid = b.register_reset("f1_valid", 1, 0);
+        let f1_set = fill_set.delay("f1_set");
+        let f2_valid = b.register_reset("f2_valid", 1, 0);
+        let f2_set = f1_set.delay("f2_set");
+        let clashes = (f1_valid.value & f1_set.eq_wide(fill_set)) | (f2_valid.value & f2_set.eq_wide(fill_set));
+        f1_valid.next(fill_valid & !clean.busy & !clashes);
+        let f1_table_set = fill.table_set.delay("f1_table_set");
+        let f1_index = fill.index.high_bits(index_bits).delay("f1_index");
+        let f1_epoch = fill.epoch.delay("f1_epoch");
+        let f1_wanted = concat(&[always, f1_table_set, f1_index]);
+        let f1_matches: Vec<_> = held
+            .iter()
+            .map(|owner| concat(&[owner.is_valid, owner.table_set, owner.index]).eq_wide(f1_wanted))
+            .collect();
+        let f1_is_held = or_all(&f1_matches);
+        let f1_way = f1_is_held.mux(encode_one_hot(&f1_matches, way_bits), victim);
+        let victims: Vec<_> = held.iter().map(|owner| owner.is_valid).collect();
+        let evicts = f1_valid.value & !f1_is_held & select_by_number(&victims, victim);
+        b.output("evicted", evicts.delay_reset("evicted_q"));
+        let tag = Tag {
+            is_valid: !clean.busy,
+            table_set: f1_table_set,
+            index: f1_index,
+            epoch: f1_epoch,
+            page_shift: b.input("fill_page_shift", 5),
+        };
+        let owner = Owner { is_valid: !clean.busy, table_set: f1_table_set, index: f1_index };
+        let address = clean.busy.mux(clean.address, f1_set);
+        for (way, (tags, owners)) in tags.iter().zip(&owners).enumerate() {
+            let enable = clean.busy | (f1_valid.value & f1_way.is(way as u128));
+            tags.write(address, tag, enable);
+            owners.write(address, owner, enable);
+        }
+        f2_valid.next(f1_valid.value & !clean.busy);
+        let f2_way = f1_way.delay("f2_way");
+        let f3_valid = f2_valid.value.delay_reset("f3_valid");
+        let f3_set = f2_set.delay("f3_set");
+        let f3_way = f2_way.delay("f3_way");
+        let line = input_channel(b, "fill_line", MptLine::widths(config));
+        lines.write(line_address(f3_set, f3_way), line, f3_valid);
+        // A hit's update counts where both come in one cycle.
+        replacement.touch(is_hit.mux(s2_set, f2_set), is_hit.mux(way, f2_way), is_hit | f2_valid.value);
         b.name().into()
     }
 }

@@ -40,10 +40,12 @@
 
 use crate::prim::{
     Builder, Credit, Design, Fifo, FifoPort, FreeList, Ram, RamStyle, Record, Signal, concat, delay_record,
-    input_channel, output_channel, select_one_hot,
+    input_channel, output_channel, select_one_hot, select_tree,
 };
 use crate::record;
-use crate::records::{LineRequest, LineResponse, WalkRequest, WalkResult, line_context_bits};
+use crate::records::{
+    ADMISSION_BITS, EPOCH_BITS, LineRequest, LineResponse, WalkRequest, WalkResult, line_context_bits,
+};
 use keywalk_contract::{Config, Status, key, status};
 
 /// log2 of the bytes of a table entry.
@@ -137,6 +139,10 @@ record! {
         split_toggle: 1,
         /// As in the request.
         index: INDEX_BITS,
+        /// As in the request.
+        admission: ADMISSION_BITS,
+        /// As in the request.
+        epoch: EPOCH_BITS,
     }
 }
 
@@ -157,6 +163,8 @@ impl<'a> Origin<Signal<'a>> {
             split_slot: walk.split_slot,
             split_toggle: walk.split_toggle,
             index: walk.index,
+            admission: walk.admission,
+            epoch: walk.epoch,
         }
     }
 }
@@ -303,6 +311,7 @@ fn read_of<'a>(
         context: context.resize(line_context_bits(config)),
         level,
         word: address.bits(5, 3),
+        generation: context.builder().flag(false),
         line: address.bits(63, 6),
     }
 }
@@ -320,10 +329,7 @@ fn land<'a>(
     let line = input_channel(b, "line", LineResponse::widths(config));
 
     // Stage 0: the word, or the root where it is the page.
-    let lanes = [line.data_0, line.data_1, line.data_2, line.data_3];
-    let words: Vec<_> = lanes.iter().flat_map(|lane| [lane.low_bits(64), lane.high_bits(64)]).collect();
-    let landed_word = line_valid.mux(select(line.word, &words), direct.out.page);
-    let errors: Vec<_> = (0..4).map(|quarter| line.error.bit(quarter)).collect();
+    let landed_word = line_valid.mux(line.value, direct.out.page);
     let context = line_valid.mux(line.context.low_bits(config.walk_context_bits()), direct.out.context);
     let always = b.flag(true);
     let plan = memories.plan.read(context, always);
@@ -332,7 +338,7 @@ fn land<'a>(
     let is_direct = (!line_valid).delay("landed_is_direct");
     let word = landed_word.delay("landed_word");
     let level = (line_valid.repeat(2) & line.level).delay("landed_level");
-    let is_failed = (line_valid & select(line.word.high_bits(2), &errors)).delay("landed_is_failed");
+    let is_failed = (line_valid & line.value_error).delay("landed_is_failed");
     let context = context.delay("landed_context");
 
     // Stage 1: the sum and the checks. A walk without a read counts as landed leaf.
@@ -393,6 +399,8 @@ fn land<'a>(
         split_slot: origin.split_slot,
         split_toggle: origin.split_toggle,
         index: origin.index,
+        admission: origin.admission,
+        epoch: origin.epoch,
         status: select_one_hot(&cases),
         hop,
         page,
@@ -406,20 +414,6 @@ fn land<'a>(
         is_done: done,
         done_context: context.delay("result_context"),
     }
-}
-
-/// The choice numbered by `number`, which has as many bits as it takes.
-fn select<'a>(number: Signal<'a>, choices: &[Signal<'a>]) -> Signal<'a> {
-    if let [only] = choices {
-        return *only;
-    }
-    let (low, high) = choices.split_at(choices.len() / 2);
-    let top = number.width() - 1;
-    if top == 0 {
-        return number.mux(high[0], low[0]);
-    }
-    let rest = number.low_bits(top);
-    number.bit(top).mux(select(rest, high), select(rest, low))
 }
 
 /// Puts the reads of both pipes into one channel. What finds it taken waits in the queue of its pipe; what waits need
@@ -448,7 +442,7 @@ fn issue<'a>(design: &Design<'_>, b: &'a Builder<'a>, config: &Config, first: &O
     let chosen = next.read.map(&mut |name, _| {
         let field = choices.each_ref().map(|choice| choice[position]);
         position += 1;
-        select(number, &field).hold(&format!("line_request_{name}_q"), is_free)
+        select_tree(number, &field).hold(&format!("line_request_{name}_q"), is_free)
     });
     let is_offered = is_under_way | first.valid | first_waiting.out_valid;
     valid.next_if(is_free, is_offered);

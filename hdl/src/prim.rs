@@ -14,6 +14,8 @@
 //! | input `w__name`, output `v__name` | value and driver of a forward wire |
 
 mod builder;
+mod cache;
+mod count;
 mod credit;
 mod fifo;
 mod free_list;
@@ -25,15 +27,17 @@ mod scrub;
 mod signal;
 
 pub use builder::{Builder, Design, Forward, Instance, Register};
+pub use cache::{Cache, CacheKey, CacheShape};
+pub use count::Count;
 pub use credit::Credit;
 pub use fifo::{Fifo, FifoPort, fifo_module};
 pub use free_list::{FreeList, free_list_module};
 pub use merge::Merge;
 pub use plru::Plru;
-pub use ram::{Ram, RamStyle};
+pub use ram::{Ram, RamStyle, Word};
 pub use record::{
     Record, bit_range, concat_fields, delay_record, drive_channel, drive_record, hold_record, input_channel,
     mux_record, output_channel, register_record, split_fields, zero_record,
 };
 pub use scrub::{Scrub, scrub};
-pub use signal::{Signal, concat, encode_one_hot, or_all, select_by_number, select_first, select_one_hot};
+pub use signal::{Signal, concat, encode_one_hot, or_all, select_by_number, select_first, select_one_hot, select_tree};

@@ -10,14 +10,54 @@ pub fn line_context_bits(config: &Config) -> u32 {
 }
 
 record! {
+    /// What is noted of a request when it is admitted, and kept until its response has left.
+    pub struct Admission(_config) {
+        /// Generation: an invalidation begins a new one and waits for the old one to finish.
+        generation: 1,
+        /// Cycle of the admission, modulo 2^16, for the latency histogram.
+        stamp: STAMP_BITS,
+    }
+}
+
+record! {
+    /// Epochs at the admission of a request. What is cached carries those under which it was looked up and is found under
+    /// the same ones only, so that an invalidation takes effect by changing an epoch.
+    pub struct Epoch(_config) {
+        /// Of the bucket of the MPT index: changed by invalidating one region.
+        region: BUCKET_EPOCH_BITS,
+        /// Of the table set: changed by every wider invalidation.
+        table_set: SET_EPOCH_BITS,
+        /// Of all HEM pointers: changed by every invalidation and by every write of a geometry or a BT0 slot.
+        hem: HEM_EPOCH_BITS,
+    }
+}
+
+/// Bits of the time stamp of a request.
+pub const STAMP_BITS: u32 = 16;
+/// Bits of the epoch of a bucket of MPT indices.
+pub const BUCKET_EPOCH_BITS: u32 = 8;
+/// Bits of the epoch of a table set.
+pub const SET_EPOCH_BITS: u32 = 6;
+/// Bits of the epoch of all HEM pointers.
+pub const HEM_EPOCH_BITS: u32 = 10;
+/// Bits of [`Admission`], packed.
+pub const ADMISSION_BITS: u32 = 1 + STAMP_BITS;
+/// Bits of the epochs that a region's translations carry: the lowest ones of a packed [`Epoch`].
+pub const REGION_EPOCH_BITS: u32 = BUCKET_EPOCH_BITS + SET_EPOCH_BITS;
+/// Bits of [`Epoch`], packed.
+pub const EPOCH_BITS: u32 = REGION_EPOCH_BITS + HEM_EPOCH_BITS;
+
+record! {
     /// A request for the 64-byte line that holds one pointer or entry. A context has at most one in flight.
     pub struct LineRequest(config) {
         /// Context of the client that waits for the line.
         context: line_context_bits(config),
-        /// Number of the read within its lookup or walk, from 0. Returned unchanged.
+        /// Which read of its lookup or walk it is, as the client counts. Returned unchanged.
         level: 2,
         /// Which of the line's eight 8-byte words is wanted. Returned unchanged.
         word: 3,
+        /// Generation of the request that needs it: lines are not shared across generations.
+        generation: 1,
         /// Bus address >> 6.
         line: 58,
     }
@@ -32,8 +72,14 @@ record! {
         level: 2,
         /// As requested.
         word: 3,
-        /// Bus error, one bit for each 16 bytes.
-        error: 4,
+        /// The context is the one whose request was issued, not one that joined it.
+        is_first: 1,
+        /// The wanted word.
+        value: 64,
+        /// Bus error in the 16 bytes that hold the wanted word.
+        value_error: 1,
+        /// Bus error anywhere in the line.
+        error: 1,
         /// Bytes 0 to 15, little-endian.
         data_0: 128,
         /// Bytes 16 to 31.
@@ -90,6 +136,10 @@ record! {
         length: 32,
         /// Index of the MPT entry, masked with num_mpts - 1.
         index: key::INDEX_BITS,
+        /// Packed [`Admission`].
+        admission: ADMISSION_BITS,
+        /// Packed [`Epoch`].
+        epoch: EPOCH_BITS,
     }
 }
 
@@ -120,6 +170,8 @@ record! {
         status: status::STATUS_BITS,
         /// Number of the read that failed or could not be issued.
         hop: 2,
+        /// The entry's line was read for this request, not for one that it joined. 0 on failure.
+        is_first: 1,
         /// Bytes 0 to 15 of the entry.
         entry_0: 128,
         /// Bytes 16 to 31.
@@ -128,6 +180,10 @@ record! {
         entry_2: 128,
         /// Bytes 48 to 63.
         entry_3: 128,
+        /// Packed [`Admission`].
+        admission: ADMISSION_BITS,
+        /// Packed [`Epoch`].
+        epoch: EPOCH_BITS,
     }
 }
 
@@ -144,6 +200,10 @@ record! {
         table: 3,
         /// Object number.
         index: 32,
+        /// Packed [`Admission`].
+        admission: ADMISSION_BITS,
+        /// Packed [`Epoch`].
+        epoch: EPOCH_BITS,
     }
 }
 
@@ -164,6 +224,8 @@ record! {
         address: 64,
         /// Object number or page index asked for, for the event.
         index: 32,
+        /// Packed [`Admission`].
+        admission: ADMISSION_BITS,
     }
 }
 
@@ -210,6 +272,10 @@ record! {
         count: 32,
         /// Added to the page address to give the answer.
         offset: 64,
+        /// Packed [`Admission`].
+        admission: ADMISSION_BITS,
+        /// Packed [`Epoch`].
+        epoch: EPOCH_BITS,
     }
 }
 
@@ -252,6 +318,10 @@ record! {
         page: 64,
         /// page + offset modulo 2^64; 0 on error.
         address: 64,
+        /// Packed [`Admission`].
+        admission: ADMISSION_BITS,
+        /// Packed [`Epoch`].
+        epoch: EPOCH_BITS,
     }
 }
 
@@ -322,6 +392,10 @@ record! {
         status: status::STATUS_BITS,
         /// Replay: number of the read that failed or could not be issued.
         hop: 2,
+        /// Packed [`Admission`].
+        admission: ADMISSION_BITS,
+        /// Packed [`Epoch`].
+        epoch: EPOCH_BITS,
     }
 }
 
@@ -334,8 +408,6 @@ record! {
         pd: 24,
         /// One bit per operation code: the entry grants the right that it needs.
         allowed: op::Operation::ALL.len() as u32,
-        /// ST is VALID. Always set in a cached line.
-        is_valid: 1,
         /// MR_MW.
         is_window: 1,
         /// BOUND_LKEY is not zero.
@@ -356,8 +428,6 @@ record! {
         va: 64,
         /// Last virtual address, VA + LEN - 1.
         last: 64,
-        /// Page shift - 12.
-        page_shift: 5,
         /// (VA >> page shift), low 32 bits.
         base_page: 32,
         /// PBL_BA: bus address >> 3.
@@ -372,14 +442,45 @@ record! {
 }
 
 record! {
+    /// Where a line of the MPT cache goes: its tag. The line follows.
+    pub struct MptFill(config) {
+        /// Table set.
+        table_set: config.table_set_bits(),
+        /// Index of the MPT entry.
+        index: key::INDEX_BITS,
+        /// Low bits of the packed [`Epoch`] under which the entry was fetched.
+        epoch: REGION_EPOCH_BITS,
+    }
+}
+
+record! {
+    /// A page on its way into the TLB.
+    pub struct TlbFill(config) {
+        /// Owner.
+        table_set: config.table_set_bits(),
+        /// Index of the MPT entry.
+        mpt_index: key::INDEX_BITS,
+        /// Virtual page number, low 32 bits.
+        virtual_page: 32,
+        /// Low bits of the packed [`Epoch`] under which the page was walked.
+        epoch: REGION_EPOCH_BITS,
+        /// Page address >> 12.
+        page: 52,
+    }
+}
+
+/// Bits of the number of a request that has passed the checks, from its checks to its last piece: twice the requests that
+/// can wait for the page split, so that a number is not in use when its turn comes.
+#[must_use]
+pub fn held_bits(config: &Config) -> u32 {
+    config.admitted_max().trailing_zeros() + 1
+}
+
+record! {
     /// A request with the outcome of its checks.
     pub struct Checked(config) {
-        /// As on the request port.
-        tag: config.tag_bits,
-        /// As on the request port.
-        function: config.function_bits,
-        /// The operation is remote.
-        is_remote: 1,
+        /// Number under which [`Held`] is kept.
+        held: held_bits(config),
         /// Table set of the function.
         table_set: config.table_set_bits(),
         /// Index of the MPT entry.
@@ -396,14 +497,30 @@ record! {
         is_translated: 1,
         /// Length 0: the answer has address 0.
         is_empty: 1,
-        /// Pages touched - 1. 0 unless `is_translated`.
+        /// Pages touched - 1, where `is_translated`.
         pages_minus_one: 20,
-        /// Bits 29:12 of an address that lie within a page.
-        page_mask: 18,
+        /// Page shift - 12.
+        page_shift: 5,
         /// (va >> page shift), low 32 bits.
         virtual_page: 32,
         /// Page index of `va` in the page table.
         page_index: 32,
+        /// Packed [`Epoch`], of which the TLB needs the low bits.
+        epoch: REGION_EPOCH_BITS,
+    }
+}
+
+record! {
+    /// What all pieces of a request share and no lookup needs.
+    pub struct Held(config) {
+        /// As on the request port.
+        tag: config.tag_bits,
+        /// As on the request port.
+        function: config.function_bits,
+        /// The operation is remote.
+        is_remote: 1,
+        /// Packed [`Admission`].
+        admission: ADMISSION_BITS,
         /// PBL_BA.
         root: 61,
         /// PBL_HOP_NUM.
@@ -418,12 +535,6 @@ record! {
 record! {
     /// The part of a request that lies in one page.
     pub struct Piece(config) {
-        /// As on the request port.
-        tag: config.tag_bits,
-        /// As on the request port.
-        function: config.function_bits,
-        /// The operation is remote.
-        is_remote: 1,
         /// Table set of the function.
         table_set: config.table_set_bits(),
         /// Index of the MPT entry.
@@ -440,20 +551,14 @@ record! {
         is_translated: 1,
         /// Length 0: the answer has address 0.
         is_empty: 1,
-        /// Bits 29:12 of an address that lie within a page.
-        page_mask: 18,
+        /// Page shift - 12.
+        page_shift: 5,
         /// Virtual page number, low 32 bits.
         virtual_page: 32,
         /// Page index in the page table.
         page_index: 32,
-        /// PBL_BA.
-        root: 61,
-        /// PBL_HOP_NUM.
-        hop_num: 2,
-        /// PBL_BA_PG_SZ.
-        ba_pg_sz: 4,
-        /// PBL_SIZE.
-        page_count: 32,
+        /// Low bits of the packed [`Epoch`].
+        epoch: REGION_EPOCH_BITS,
         /// A piece of a request of several pages.
         is_split: 1,
         /// Split context, where `is_split`.
@@ -520,6 +625,10 @@ record! {
         is_last: 1,
         /// The request has more pages than a split context holds.
         is_long: 1,
+        /// Packed [`Admission`].
+        admission: ADMISSION_BITS,
+        /// Low bits of the packed [`Epoch`].
+        epoch: REGION_EPOCH_BITS,
     }
 }
 
@@ -544,6 +653,8 @@ record! {
         mpt_index: key::INDEX_BITS,
         /// Virtual address that failed, for the event.
         va: 64,
+        /// Packed [`Admission`].
+        admission: ADMISSION_BITS,
     }
 }
 
@@ -574,6 +685,8 @@ record! {
         first: 1,
         /// Last beat.
         last: 1,
+        /// Packed [`Admission`].
+        admission: ADMISSION_BITS,
     }
 }
 

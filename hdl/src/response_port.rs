@@ -8,22 +8,24 @@
 //! ready/valid. Channel `response` out, ready/valid; its ready reaches the queues' outputs combinationally, but no output
 //! of this block other than `segment_ready`, whose queue takes it into registers.
 //!
-//! **Latency and throughput.** Four cycles from a single beat to `response_valid`, two from a segment; one beat per cycle.
+//! **Latency and throughput.** One cycle from a hit to `response_valid`, if nothing waits, three from a walk's result, one
+//! from a segment; one beat per cycle.
 //!
-//! **Timing.** A three-way select, then the classification, each in a stage.
+//! **Timing.** A hit's page is selected and its offset added in front of this block; then come the four-way select and the
+//! classification, and the register of the port.
 //!
 //! **Reset and flush.** Reset drops all beats.
 //!
-//! **Hazards.** The sources take turns, so that none starves the others; between the first and the last beat of a response
+//! **Hazards.** The sources take turns, so that none starves the others; a hit passes them only while none of them waits, and
+//! may so overtake a hit that is still on its way through the queue; between the first and the last beat of a response
 //! of several segments only that source is served.
 //!
 //! **Limits.** `response_depth` single responses, counted by the page split.
 
 use crate::prim::{
-    Design, Fifo, Record, Signal, delay_record, drive_record, input_channel, mux_record, or_all, output_channel,
-    register_record,
+    Design, Fifo, Record, Signal, delay_record, hold_record, input_channel, or_all, output_channel, select_tree,
 };
-use crate::records::{Beat, Event, LookedUp, SegmentBeat, WalkResult};
+use crate::records::{Beat, Event, LookedUp, STAMP_BITS, SegmentBeat, WalkResult};
 use keywalk_contract::hem::TABLE_CODE_MTR;
 use keywalk_contract::status::{STATUS_BITS, Severity, WIRE_CLASS_BITS};
 use keywalk_contract::{Config, Status, Table};
@@ -56,6 +58,10 @@ crate::record! {
     }
 }
 
+/// Bits of a status code that are ever set.
+const USED_STATUS_BITS: u32 = 5;
+const _: () = assert!(Status::ALL.len() <= 1 << USED_STATUS_BITS, "every status has its code");
+
 /// First status of each severity: statuses are grouped by severity in rising order of code.
 fn first_of(severity: Severity) -> u128 {
     let position = Status::ALL.iter().position(|status| status.severity() == severity).expect("every severity is used");
@@ -67,6 +73,7 @@ fn first_of(severity: Severity) -> u128 {
 /// Whether the status is one that names a table, and the code of that table for requests.
 pub fn failed_table<'a>(status: Signal<'a>) -> (Signal<'a>, Signal<'a>) {
     let b = status.builder();
+    let status = status.low_bits(USED_STATUS_BITS);
     let is_one_of = |wanted: &dyn Fn(&Status) -> bool| {
         let matches: Vec<_> = Status::ALL.iter().filter(|s| wanted(s)).map(|s| status.is(s.code().into())).collect();
         or_all(&matches)
@@ -83,10 +90,11 @@ pub struct ResponsePort;
 impl ResponsePort {
     /// Builds the module `response_port` and gives its name.
     ///
-    /// Outputs besides the channels: `single_place_freed`, pulses `finished` (a response's last beat has left), `failed`
-    /// (with an error) and `sent` (a beat has left), and channel `event` with `event_valid`, valid only: a beat that names
+    /// Outputs besides the channels: `single_place_freed`, pulses `finished` (a response's last beat has left, with its
+    /// `finished_generation`, `finished_stamp`, `finished_tag`, `finished_function` and `finished_status`), `failed` (with an
+    /// error) and `sent` (a beat has left), and channel `event` with `event_valid`, valid only: a beat that names
     /// a table has left.
-    pub fn build(design: &Design<'_>, config: &Config) -> String {
+    pub fn build<'a>(design: &Design<'a>, config: &Config) -> String {
         let b = design.module("response_port");
         let looked_up_valid = b.input("looked_up_valid", 1);
         let looked_up = input_channel(b, "looked_up", LookedUp::widths(config));
@@ -96,21 +104,20 @@ impl ResponsePort {
         let segment = input_channel(b, "segment", SegmentBeat::widths(config));
         let response_ready = b.input("response_ready", 1);
 
+        let direct_valid = (looked_up_valid & !looked_up.is_split & !looked_up.is_miss).named("direct_valid");
+        let direct = Beat {
+            tag: looked_up.tag,
+            function: looked_up.function,
+            is_remote: looked_up.is_remote,
+            status: looked_up.status,
+            hop: looked_up.hop,
+            address: looked_up.address,
+            length: looked_up.length,
+            mpt_index: looked_up.mpt_index,
+            va: looked_up.va,
+            admission: looked_up.admission,
+        };
         let (hit_queue, hit) = Fifo::new(design, b, "hits", config.response_depth, Beat::widths(config));
-        hit_queue.push(
-            looked_up_valid & !looked_up.is_split & !looked_up.is_miss,
-            Beat {
-                tag: looked_up.tag,
-                function: looked_up.function,
-                is_remote: looked_up.is_remote,
-                status: looked_up.status,
-                hop: looked_up.hop,
-                address: looked_up.address,
-                length: looked_up.length,
-                mpt_index: looked_up.mpt_index,
-                va: looked_up.va,
-            },
-        );
         let (walk_queue, walk) = Fifo::new(design, b, "walks", config.response_depth, Beat::widths(config));
         walk_queue.push(
             result_valid & !result.is_context & !result.is_split,
@@ -124,11 +131,13 @@ impl ResponsePort {
                 length: result.status.none().repeat(32) & result.length,
                 mpt_index: result.mpt_index,
                 va: result.va,
+                admission: result.admission,
             },
         );
 
-        // Stage 0: choose. `turn` is the source served last.
-        let r1_ready = b.forward("r1_ready", 1);
+        // Choose. `turn` is the source served last. A hit that finds nobody waiting passes by the queues.
+        let out_valid = b.register_reset("out_valid", 1, 0);
+        let is_free = (!out_valid.value | response_ready).named("is_free");
         let turn = b.register_reset("turn", 2, 0);
         let locked = b.register_reset("locked", 1, 0);
         let valid = [hit.out_valid & !locked.value, walk.out_valid & !locked.value, segment_valid];
@@ -139,44 +148,48 @@ impl ResponsePort {
         };
         let choice = turn.value.is(0).mux(after(0), turn.value.is(1).mux(after(1), after(2))).named("choice");
         let any = (valid[0] | valid[1] | valid[2]).named("any");
-        let take = (any & r1_ready.value).named("take");
+        let take = (any & is_free).named("take");
         turn.next_if(take, choice);
         let takes: Vec<Signal<'_>> = (0..3).map(|source| take & choice.is(source)).collect();
+        let may_pass = (is_free & !any & !locked.value).named("may_pass");
+        let passes = (direct_valid & may_pass).named("passes");
+        hit_queue.push(direct_valid & !may_pass, direct);
         hit_queue.pop(takes[0]);
         walk_queue.pop(takes[1]);
         b.output("segment_ready", takes[2]);
-        b.output("single_place_freed", (takes[0] | takes[1]).delay_reset("single_place_freed_q"));
+        b.output("single_place_freed", (takes[0] | takes[1] | passes).delay_reset("single_place_freed_q"));
         locked.next(takes[2].mux(!segment.last, locked.value));
 
-        let single = mux_record(choice.is(0), hit.out, walk.out);
-        let single = SegmentBeat {
-            tag: single.tag,
-            function: single.function,
-            is_remote: single.is_remote,
-            status: single.status,
-            hop: single.hop,
-            address: single.address,
-            length: single.length,
-            mpt_index: single.mpt_index,
-            va: single.va,
+        let of_single = |beat: Beat<Signal<'a>>| SegmentBeat {
+            tag: beat.tag,
+            function: beat.function,
+            is_remote: beat.is_remote,
+            status: beat.status,
+            hop: beat.hop,
+            address: beat.address,
+            length: beat.length,
+            mpt_index: beat.mpt_index,
+            va: beat.va,
             segment: b.literal(0, 20),
             first: b.flag(true),
             last: b.flag(true),
+            admission: beat.admission,
         };
-        let r1_valid = b.register_reset("r1_valid", 1, 0);
-        let r1 = register_record(b, "r1", SegmentBeat::widths(config));
-        let r1_now = r1.map(&mut |_, register| register.value);
-        drive_record(r1, mux_record(r1_ready.value, mux_record(choice.is(2), segment, single), r1_now));
-        r1_valid.next(r1_ready.value.mux(any, r1_valid.value));
+        let sources = [of_single(hit.out), of_single(walk.out), segment, of_single(direct)].map(Record::list);
+        let number = !any.repeat(2) | choice;
+        let mut position = 0;
+        let beat = segment.map(&mut |_, _| {
+            let fields = [0, 1, 2, 3].map(|source: usize| sources[source][position].1);
+            position += 1;
+            select_tree(number, &fields)
+        });
 
-        // Stage 1: classify.
-        let r2_valid = b.register_reset("r2_valid", 1, 0);
-        let r2_ready = (!r2_valid.value | response_ready).named("r2_ready");
-        r1_ready.drive(!r1_valid.value | r2_ready);
-        let at_least = |severity: Severity| r1_now.status.ge(b.literal(first_of(severity), STATUS_BITS));
+        // Classify. Each bit is a function of the status and of the side.
+        let code = beat.status.low_bits(USED_STATUS_BITS);
+        let at_least = |severity: Severity| code.ge(b.literal(first_of(severity), USED_STATUS_BITS));
         let class = |severity: Severity| {
             let [remote, local] = [true, false].map(|is_remote| severity.wire_class(is_remote) as u128);
-            r1_now.is_remote.mux(b.literal(remote, WIRE_CLASS_BITS), b.literal(local, WIRE_CLASS_BITS))
+            beat.is_remote.mux(b.literal(remote, WIRE_CLASS_BITS), b.literal(local, WIRE_CLASS_BITS))
         };
         let wire_class = at_least(Severity::Operation).mux(
             class(Severity::Operation),
@@ -185,46 +198,50 @@ impl ResponsePort {
                 at_least(Severity::Request).mux(class(Severity::Request), class(Severity::Success)),
             ),
         );
-        let (names_a_table, table) = failed_table(r1_now.status);
-        let beat = Response {
-            tag: r1_now.tag,
-            function: r1_now.function,
-            status: r1_now.status,
+        let (names_a_table, table) = failed_table(beat.status);
+        let response = Response {
+            tag: beat.tag,
+            function: beat.function,
+            status: beat.status,
             wire_class,
             table,
-            hop: names_a_table.repeat(2) & r1_now.hop,
-            segment: r1_now.segment,
-            first: r1_now.first,
-            last: r1_now.last,
-            pa: r1_now.address,
-            length: r1_now.length,
+            hop: names_a_table.repeat(2) & beat.hop,
+            segment: beat.segment,
+            first: beat.first,
+            last: beat.last,
+            pa: beat.address,
+            length: beat.length,
         };
-        let r2 = register_record(b, "r2", Response::widths(config));
-        let r2_now = r2.map(&mut |_, register| register.value);
-        drive_record(r2, mux_record(r2_ready, beat, r2_now));
-        r2_valid.next(r2_ready.mux(r1_valid.value, r2_valid.value));
-        let r2_index = r1_now.mpt_index.hold("r2_index", r2_ready);
-        let r2_va = r1_now.va.hold("r2_va", r2_ready);
-        let r2_names = names_a_table.hold("r2_names_a_table", r2_ready);
+        let out = hold_record(response, "out", is_free);
+        out_valid.next(!is_free | any | passes);
+        let out_index = beat.mpt_index.hold("out_index", is_free);
+        let out_va = beat.va.hold("out_va", is_free);
+        let out_names = names_a_table.hold("out_names_a_table", is_free);
+        let out_admission = beat.admission.hold("out_admission", is_free);
 
-        b.output("response_valid", r2_valid.value);
-        output_channel(b, "response", r2_now);
-        let sent = (r2_valid.value & response_ready).named("sent_now");
+        b.output("response_valid", out_valid.value);
+        output_channel(b, "response", out);
+        let sent = (out_valid.value & response_ready).named("sent_now");
         b.output("sent", sent.delay_reset("sent_q"));
-        b.output("finished", (sent & r2_now.last).delay_reset("finished_q"));
-        b.output("failed", (sent & r2_now.status.any()).delay_reset("failed_q"));
-        b.output("event_valid", (sent & r2_names).delay_reset("event_valid_q"));
+        b.output("finished", (sent & out.last).delay_reset("finished_q"));
+        b.output("finished_generation", out_admission.bit(0).delay("finished_generation_q"));
+        b.output("finished_stamp", out_admission.high_bits(STAMP_BITS).delay("finished_stamp_q"));
+        b.output("finished_tag", out.tag.delay("finished_tag_q"));
+        b.output("finished_function", out.function.delay("finished_function_q"));
+        b.output("finished_status", out.status.delay("finished_status_q"));
+        b.output("failed", (sent & out.status.any()).delay_reset("failed_q"));
+        b.output("event_valid", (sent & out_names).delay_reset("event_valid_q"));
         let event = Event {
-            tag: r2_now.tag,
-            function: r2_now.function,
-            status: r2_now.status,
-            table: r2_now.table,
-            hop: r2_now.hop,
+            tag: out.tag,
+            function: out.function,
+            status: out.status,
+            table: out.table,
+            hop: out.hop,
             is_context: b.flag(false),
-            index: r2_index,
-            va: r2_va,
+            index: out_index,
+            va: out_va,
         };
-        output_channel(b, "event", delay_record(event, "out"));
+        output_channel(b, "event", delay_record(event, "event_q"));
         b.name().into()
     }
 }

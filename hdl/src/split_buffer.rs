@@ -24,11 +24,12 @@
 //!
 //! **Limits.** `split_contexts` requests of `split_pages` slots each; one long request at a time.
 
+use crate::page_split::WALK_QUEUE_DEPTH;
 use crate::prim::{
-    Design, Fifo, Ram, RamStyle, Record, Signal, drive_record, input_channel, mux_record, output_channel,
-    register_record, scrub, zero_record,
+    Credit, Design, Fifo, Ram, RamStyle, Record, Signal, Word, delay_record, drive_record, input_channel, mux_record,
+    output_channel, register_record, scrub, zero_record,
 };
-use crate::records::{LookedUp, SegmentBeat, WalkResult};
+use crate::records::{ADMISSION_BITS, LookedUp, SegmentBeat, WalkResult};
 use keywalk_contract::{Config, key::INDEX_BITS, status::STATUS_BITS};
 
 /// Beats held for the response port.
@@ -73,32 +74,28 @@ crate::record! {
         is_remote: 1,
         /// Index of the MPT entry.
         mpt_index: INDEX_BITS,
+        /// Packed `Admission`.
+        admission: ADMISSION_BITS,
     }
 }
 
 crate::record! {
-    /// A request whose last piece has passed the TLB.
-    struct Closing(config) {
-        /// Split context.
-        context: config.split_context_bits(),
-        /// Slot of the last piece.
-        last_slot: config.split_page_bits(),
-        /// Pieces that are walked.
-        misses: config.split_page_bits() + 1,
+    /// Which piece of a request is the last one.
+    struct Last(config) {
+        /// It has passed the TLB.
+        is_known: 1,
+        /// Its slot, where `is_known`.
+        slot: config.split_page_bits(),
     }
 }
 
 crate::record! {
     /// Progress of a request that is not long.
     struct Progress(config) {
-        /// Walks finished minus, once the last piece has passed, walks begun.
-        sum: config.split_page_bits() + 2,
-        /// The last piece has passed.
-        is_closed: 1,
+        /// Pieces that are known.
+        count: config.split_page_bits(),
         /// A walk failed.
         has_error: 1,
-        /// Slot of the last piece.
-        last_slot: config.split_page_bits(),
     }
 }
 
@@ -130,6 +127,12 @@ crate::record! {
         /// A walk of the request failed.
         has_error: 1,
     }
+}
+
+/// Places in the queue of hits that are to be counted: while walks end in every cycle, as many hits can come as there are
+/// walks in flight or queued.
+fn hit_queue_depth(config: &Config) -> u32 {
+    (config.walk_contexts + WALK_QUEUE_DEPTH).next_power_of_two()
 }
 
 /// The block.
@@ -176,22 +179,15 @@ impl SplitBuffer {
         let slot =
             Slot { is_miss: piece.is_miss, address: piece.address, length: piece.length, is_last: piece.is_last };
         pieces.write(piece_slot, slot, take_piece);
-        let headers = Ram::new(
-            b,
-            "headers",
-            config.split_contexts,
-            RamStyle::for_depth(config.split_contexts),
-            Header::widths(config),
-        );
-        let header =
-            Header { tag: piece.tag, function: piece.function, is_remote: piece.is_remote, mpt_index: piece.mpt_index };
+        let headers = Ram::new(b, "headers", config.split_contexts, RamStyle::Block, Header::widths(config));
+        let header = Header {
+            tag: piece.tag,
+            function: piece.function,
+            is_remote: piece.is_remote,
+            mpt_index: piece.mpt_index,
+            admission: piece.admission,
+        };
         headers.write(piece.split_context, header, take_piece & piece.is_first);
-        let misses = b.register("misses", slot_bits + 1);
-        let misses_now = (piece.is_first.mux(b.literal(0, slot_bits + 1), misses.value)
-            + piece.is_miss.resize(slot_bits + 1))
-        .named("misses_now");
-        misses.next_if(take_piece, misses_now);
-
         // The long request.
         let long_finished = b.forward("long_finished_now", 1);
         let long_open = b.register_reset("long_open", 1, 0);
@@ -217,25 +213,35 @@ impl SplitBuffer {
         let walked = Walked { status: result.status, hop: result.hop, address: result.address, va: result.va };
         walks.write(walk_slot, walked, take_walk);
 
-        // Completion: walks first, they cannot wait.
-        let (closing_queue, closing) = Fifo::new(design, b, "closing", config.split_contexts, Closing::widths(config));
-        closing_queue.push(
-            take_piece & piece.is_last & !piece.is_long,
-            Closing { context: piece.split_context, last_slot: piece.split_slot, misses: misses_now },
+        // Completion: every piece is counted once, when it is known: a hit when it arrives, a miss when it was walked. Counts
+        // have no order, so a hit waits in a queue where a walk comes in the same cycle.
+        let lasts = Ram::new(
+            b,
+            "lasts",
+            config.split_contexts,
+            RamStyle::for_depth(config.split_contexts),
+            Last::widths(config),
         );
+        lasts.write(piece.split_context, Last { is_known: piece.is_last, slot: piece.split_slot }, take_piece);
+        let hit_event = (take_piece & !piece.is_long & !piece.is_miss).named("hit_event");
         let is_long_walk = long_open.value & long_context.value.eq(result.split_context);
         let walk_event = (take_walk & !is_long_walk).named("walk_event");
-        closing_queue.pop(!walk_event);
-        let event_valid = (walk_event | closing.out_valid).named("event_valid");
-        let event_context = walk_event.mux(result.split_context, closing.out.context).named("event_context");
-        let sum_bits = slot_bits + 2;
-        let e1_valid = event_valid.delay_reset("e1_valid");
-        let e1_is_walk = walk_event.delay("e1_is_walk");
-        let e1_context = event_context.delay("e1_context");
-        let minus_misses = b.literal(0, sum_bits) - closing.out.misses.resize(sum_bits);
-        let e1_amount = walk_event.mux(b.literal(1, sum_bits), minus_misses).delay("e1_amount");
-        let e1_is_error = (walk_event & result.status.any()).delay("e1_is_error");
-        let e1_last_slot = closing.out.last_slot.delay("e1_last_slot");
+        let depth = hit_queue_depth(config);
+        let (hit_queue, hit) = Fifo::new(design, b, "hit_queue", depth, Word { value: context_bits });
+        let hit_passes = (!walk_event & !hit.out_valid).named("hit_passes");
+        hit_queue.push(hit_event & !hit_passes, Word { value: piece.split_context });
+        hit_queue.pop(!walk_event);
+        let event_valid = (walk_event | hit.out_valid | hit_event).named("event_valid");
+        let event_context = walk_event
+            .mux(result.split_context, hit.out_valid.mux(hit.out.value, piece.split_context))
+            .named("event_context");
+        // One stage before the memories are read, so that the last piece's word is seen by its own event.
+        let e0_valid = event_valid.delay_reset("e0_valid");
+        let e0_context = event_context.delay("e0_context");
+        let e0_is_error = (walk_event & result.status.any()).delay("e0_is_error");
+        let e1_valid = e0_valid.delay_reset("e1_valid");
+        let e1_context = e0_context.delay("e1_context");
+        let e1_is_error = e0_is_error.delay("e1_is_error");
         let progress = Ram::new(
             b,
             "progress",
@@ -243,24 +249,19 @@ impl SplitBuffer {
             RamStyle::for_depth(config.split_contexts),
             Progress::widths(config),
         );
-        let stored = progress.read(event_context, always);
+        let stored = progress.read(e0_context, always);
+        let last = lasts.read(e0_context, always);
         let written = register_record(b, "written", Progress::widths(config));
-        let written_valid = b.register_reset("written_valid", 1, 0);
-        let written_context = b.register("written_context", context_bits);
-        let forwards = written_valid.value & written_context.value.eq(e1_context);
+        // Whether the event before is of the same context is known a cycle ahead.
+        let forwards = (e1_valid & e1_context.eq(e0_context)).delay_reset("forwards");
         let before = mux_record(forwards, written.map(&mut |_, register| register.value), stored);
-        let sum = before.sum + e1_amount;
-        let is_closed = before.is_closed | !e1_is_walk;
         let has_error = before.has_error | e1_is_error;
-        let last_slot = e1_is_walk.mux(before.last_slot, e1_last_slot);
-        let completes = (e1_valid & is_closed & sum.none()).named("completes");
+        let completes = (e1_valid & last.is_known & before.count.eq(last.slot)).named("completes");
         let after = mux_record(
             completes,
             zero_record(b, Progress::widths(config)),
-            Progress { sum, is_closed, has_error, last_slot },
+            Progress { count: before.count + 1, has_error },
         );
-        written_valid.next(e1_valid);
-        written_context.next(e1_context);
         drive_record(written, after);
         progress.write(
             clean.busy.mux(clean.address.high_bits(context_bits), e1_context),
@@ -280,7 +281,7 @@ impl SplitBuffer {
                 context: completes.mux(e1_context, long_context.value),
                 is_long: !completes,
                 has_error: completes & has_error,
-                last_slot,
+                last_slot: last.slot,
             },
         );
 
@@ -292,9 +293,10 @@ impl SplitBuffer {
         let request_now = request.map(&mut |_, register| register.value);
         let drain_slot = b.register("drain_slot", slot_bits);
         let drain_number = b.register("drain_number", 20);
-        let is_there = !request_now.is_long | drain_number.value.ne(long_written.value);
+        let is_there = !request_now.is_long | !drain_number.value.eq_wide(long_written.value);
         let read = (active.value & is_there & advance.value & !retry.value).named("read");
-        let ends = (read & !request_now.is_long & drain_slot.value.eq(request_now.last_slot)) | long_finished.value;
+        let is_last_slot = drain_slot.value.eq(request_now.last_slot);
+        let ends = (read & !request_now.is_long & is_last_slot) | long_finished.value;
         let load = (!active.value | ends).named("load");
         complete_queue.pop(load);
         active.next(load.mux(complete.out_valid, always));
@@ -334,6 +336,7 @@ impl SplitBuffer {
         let d2_is_known = keep("d2_is_known", !d1_piece.is_miss | d1_toggle.eq(d1_walk_toggle));
         let d2_address = keep("d2_address", d1_piece.is_miss.mux(d1_walked.address, d1_piece.address));
         let d2_status = keep("d2_status", d1_piece.is_miss.repeat(STATUS_BITS) & d1_walked.status);
+        let d2_is_good = keep("d2_is_good", !(d1_piece.is_miss & d1_walked.status.any()));
         let d2_hop = keep("d2_hop", d1_walked.hop);
         let d2_va = keep("d2_va", d1_walked.va);
         let d2_length = keep("d2_length", d1_piece.length);
@@ -354,13 +357,20 @@ impl SplitBuffer {
         let open = register_record(b, "open", SegmentBeat::widths(config));
         let open_now = open.map(&mut |_, register| register.value);
         let open_end = b.register("open_end", 65);
-        let is_good = d2_status.none();
+        let merges = b.forward("merges", 1);
+        let is_good = d2_is_good;
         let is_used = (taken & !skip.value & !(hold_mode & d2_now.has_error & is_good)).named("is_used");
         let continues = (open_valid.value & !open_now.last).named("continues");
-        let total = open_now.length.add_wide(d2_length).named("total");
-        let fits = merge_bytes_max.resize(33).ge(total);
-        let is_contiguous = open_end.value.eq(d2_address.resize(65));
-        let merges = (is_used & continues & is_good & fits & is_contiguous).named("merges");
+        // Bytes that the open segment may still grow by, in two's complement.
+        let open_room = b.register("open_room", 33);
+        let room_after = (open_room.value - d2_length.resize(33)).named("room_after");
+        let fits = !room_after.bit(32);
+        let room_afresh = merge_bytes_max.resize(33) - d2_length.resize(33);
+        open_room.next_if(is_used, merges.value.mux(room_after, room_afresh));
+        let total = open_now.length + d2_length;
+        let is_contiguous = open_end.value.eq_wide(d2_address.resize(65));
+        merges.drive(is_used & continues & is_good & fits & is_contiguous);
+        let merges = merges.value;
         let emit = (open_valid.value & (open_now.last | (is_used & !merges))).named("emit");
         let fresh = SegmentBeat {
             tag: d2_header.tag,
@@ -375,16 +385,23 @@ impl SplitBuffer {
             segment: continues.repeat(20) & (open_now.segment + 1),
             first: !continues,
             last: d2_is_last | !is_good,
+            admission: d2_header.admission,
         };
-        let merged = SegmentBeat { length: total.low_bits(32), last: d2_is_last, ..open_now };
+        let merged = SegmentBeat { length: total, last: d2_is_last, ..open_now };
         drive_record(open, mux_record(merges, merged, mux_record(is_used, fresh, open_now)));
         open_end.next_if(is_used, d2_address.add_wide(d2_length.resize(64)));
         let (output_queue, output) = Fifo::new(design, b, "segment_queue", OUTPUT_DEPTH, SegmentBeat::widths(config));
-        output_queue.push(emit, open_now);
-        advance.drive(output.in_ready);
-        open_valid.next(output.in_ready.mux(is_used | (open_valid.value & !emit), open_valid.value));
+        // Places are counted here, so that no pointer comparison stands in front of everything that stops with the drain.
+        let places = Credit::told_late(b, "output_places", OUTPUT_DEPTH, 1);
+        let emits = (emit & places.available).named("emits");
+        let emitted = emits.delay_reset("emitted");
+        let segment_ready = b.input("segment_ready", 1);
+        output_queue.push(emitted, delay_record(open_now, "emitted"));
+        places.update(emitted, (output.out_valid & segment_ready).delay_reset("segment_taken"), never);
+        advance.drive(places.available);
+        open_valid.next(places.available.mux(is_used | (open_valid.value & !emit), open_valid.value));
         skip.next(taken.mux(!d2_is_last & (skip.value | (is_used & !is_good)), skip.value));
-        output_queue.pop(b.input("segment_ready", 1));
+        output_queue.pop(segment_ready);
         b.output("segment_valid", output.out_valid);
         output_channel(b, "segment", output.out);
         b.name().into()

@@ -10,8 +10,10 @@
 //! from the last to the first: per read the tail, per waiter the one before it. A waiter's word is therefore written
 //! by its own request only and is read for the last time when it is answered: before the context can ask again.
 //!
-//! **Handshake.** `hem_request_*`, `walk_request_*`: valid and ready, stable until taken; the clients alternate while
-//! both offer. `hem_line_valid`, `walk_line_valid` with the shared payload `line_*`: no ready, because a context has
+//! **Handshake.** `hem_request_*`, `walk_request_*`: valid and ready; the clients alternate while
+//! both offer. What a client offers may change until it is taken. `cancel_hem_request` makes void what is taken from
+//! `hem_request_*` in that cycle; it may come late in the cycle. `early_context` is the context of the line of the next
+//! cycle, whichever client's it is. `hem_line_valid`, `walk_line_valid` with the shared payload `line_*`: no ready, because a context has
 //! at most one request in flight and room for its answer; at most one of both per cycle; the payload is meaningful
 //! while one is set. A context may ask again from the cycle after its answer on. `ar*` keeps valid and payload until
 //! ready. `rready` is constant: every read number has a place for its line, which is used again only after the line's
@@ -54,7 +56,7 @@
 
 use crate::prim::{
     Builder, Design, Fifo, FreeList, Ram, RamStyle, Record, Scrub, Signal, concat, delay_record, input_channel,
-    mux_record, or_all, output_channel, scrub, select_one_hot,
+    mux_record, or_all, output_channel, scrub, select_one_hot, select_tree,
 };
 use crate::record;
 use crate::records::{LineRequest, LineResponse, line_context_bits};
@@ -96,6 +98,8 @@ record! {
         level: LEVEL_BITS,
         /// Returned unchanged.
         word: WORD_BITS,
+        /// Generation of the request.
+        generation: 1,
         /// Line address.
         line: LINE_BITS,
     }
@@ -106,6 +110,8 @@ record! {
     struct InFlight(config) {
         /// The entry is open where this differs from its close toggle.
         alloc_toggle: 1,
+        /// Generation of the request that issued the read.
+        generation: 1,
         /// Line address without the bits that the bucket number gives back.
         line_high: LINE_BITS - bucket_bits(config),
         /// Read number.
@@ -178,7 +184,13 @@ record! {
 impl<'a> Request<Signal<'a>> {
     fn from_client(is_walk: bool, request: LineRequest<Signal<'a>>) -> Self {
         let client = request.context.builder().flag(is_walk);
-        Self { waiter: client.concat(request.context), level: request.level, word: request.word, line: request.line }
+        Self {
+            waiter: client.concat(request.context),
+            level: request.level,
+            word: request.word,
+            generation: request.generation,
+            line: request.line,
+        }
     }
 }
 
@@ -290,7 +302,9 @@ impl TablePort {
         let s0_bucket = hash(s0.line, bucket_bits).named("s0_bucket");
 
         // s1: comparison and decision.
-        let s1_valid = (retry_valid.value | (ready & preferred_valid)).delay_reset("s1_valid");
+        let hem_cancel = b.input("cancel_hem_request", 1);
+        let is_cancelled = hem_cancel & !prefers_walk.value;
+        let s1_valid = (retry_valid.value | (ready & preferred_valid & !is_cancelled)).delay_reset("s1_valid");
         let s1_is_elder = retry_is_elder.value.delay_reset("s1_is_elder");
         let s1 = delay_record(s0, "s1");
         let s1_bucket = s0_bucket.delay("s1_bucket");
@@ -316,7 +330,10 @@ impl TablePort {
         // What the request before has issued, which this one did not see in the table.
         let s2_issued = b.register_reset("s2_issued", 1, 0);
         let ar_line = b.register("ar_line", LINE_BITS);
-        let same_line = s2_issued.value.concat(ar_line.value).eq_wide(always.concat(s1.line)).named("s1_same_line");
+        let ar_generation = b.register("ar_generation", 1);
+        let same_line = concat(&[s2_issued.value, ar_generation.value, ar_line.value])
+            .eq_wide(concat(&[always, s1.generation, s1.line]))
+            .named("s1_same_line");
         let same_bucket = s2_issued.value.concat(s1_bucket.delay("s2_bucket"));
         let same_bucket = same_bucket.eq_wide(always.concat(s1_bucket)).named("s1_same_bucket");
         let matches: Vec<_> = entries
@@ -324,8 +341,10 @@ impl TablePort {
             .zip(&closed)
             .enumerate()
             .map(|(way, (entry, closed))| {
-                let wanted = s1_line_high.concat(!*closed);
-                entry.line_high.concat(entry.alloc_toggle).eq_wide(wanted).named(&format!("s1_match_{way}"))
+                let wanted = concat(&[s1_line_high, s1.generation, !*closed]);
+                concat(&[entry.line_high, entry.generation, entry.alloc_toggle])
+                    .eq_wide(wanted)
+                    .named(&format!("s1_match_{way}"))
             })
             .collect();
         let copies: Vec<_> = entries.iter().map(|entry| entry.alloc_toggle).collect();
@@ -346,6 +365,7 @@ impl TablePort {
         free.take(issue);
         ar_valid.next(issue | (ar_valid.value & !arready));
         ar_line.next_if(ar_open, s1.line);
+        ar_generation.next_if(ar_open, s1.generation);
         let ar_id = free.number.hold("ar_id", ar_open);
         b.output("arvalid", ar_valid.value);
         b.output("araddr", ar_line.value.concat(b.literal(0, OFFSET_BITS)));
@@ -355,7 +375,8 @@ impl TablePort {
         let table_address = scrub.busy.mux(scrub.address, s1_bucket);
         for (way, memory) in table.iter().enumerate() {
             let alloc_toggle = !scrub.busy & !closed[way];
-            let entry = InFlight { alloc_toggle, line_high: s1_line_high, read: free.number };
+            let entry =
+                InFlight { alloc_toggle, generation: s1.generation, line_high: s1_line_high, read: free.number };
             memory.write(table_address, entry, scrub.busy | (issue & chosen[way]));
         }
         let issued_memory = Ram::new(b, "issued", reads, RamStyle::for_depth(reads), Issued::widths(config));
@@ -477,11 +498,17 @@ impl TablePort {
         let error = errors.iter().map(|error| error.repeat(lanes_per_beat as u32));
         let error = error.reduce(|low, high| high.concat(low)).expect("a line has beats").named("line_error_bits");
         let asked = asked_memory.read(answer_waiter, always);
+        b.output("early_context", answer_waiter.low_bits(waiter_bits - 1));
+        let halves: Vec<_> = data.iter().flat_map(|lane| [lane.low_bits(64), lane.high_bits(64)]).collect();
+        let quarter_errors: Vec<_> = (0..LANES).map(|quarter| error.bit(quarter)).collect();
         let response = LineResponse {
             context: answer_waiter.low_bits(waiter_bits - 1).delay("line_context_q"),
             level: asked.level,
             word: asked.word,
-            error,
+            is_first: fresh.delay("line_is_first_q"),
+            value: select_tree(asked.word, &halves).named("line_value_selected"),
+            value_error: select_tree(asked.word.high_bits(2), &quarter_errors),
+            error: error.any(),
             data_0: data[0],
             data_1: data[1],
             data_2: data[2],

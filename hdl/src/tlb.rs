@@ -1,220 +1,116 @@
 //! The TLB: page translations of all page sizes in one set-associative cache.
 //!
-//! **Purpose.** Finds the page of a piece. The tag is {table set, MPT index, virtual page number}, low 32 bits of
+//! **Purpose.** Finds the page of a piece. The key is {epochs, table set, MPT index, virtual page number}, low 32 bits of
 //! va >> page shift, which within one region is as exact as the page index, whatever the page size. Pieces that need no
 //! translation pass through.
 //!
-//! **Handshake.** Channel `piece` in and channel `looked_up` out three cycles later, both valid only. Channel `result` in
-//! (from the MTR walker), valid only: a page found by a walk is entered unless it is zero or not aligned to 4 KiB; it may
-//! also be dropped, since the walk answers its request itself.
+//! **Handshake.** Channel `piece` in and channel `looked_up` out two cycles later, both valid only; channel `held` comes
+//! in that cycle. Channel `fill` in (from the MTR walker), valid only: a page is entered or, as
+//! [`Cache`] says, dropped.
 //!
-//! **Latency and throughput.** Three cycles; one piece and one result per cycle.
+//! **Latency and throughput.** Two cycles from `piece` to `looked_up`; one piece and one fill per cycle.
 //!
-//! **Timing.** Memory read, compare, select and add have a stage each. Page addresses are added, not ORed: a page may be
-//! aligned to 4 KiB only. The length takes two stages.
+//! **Timing.** Memory read, compare, then select and add: `looked_up` is not registered here, but where it is taken. Page
+//! addresses are added, not ORed: a page may be aligned to 4 KiB only. The length takes two stages.
 //!
-//! **Reset and flush.** After reset and after `flush` all tags are scrubbed, one set per cycle; `ready` is low meanwhile.
-//! Neither pieces nor results may be sent then, nor together with `flush`.
+//! **Reset and flush.** After reset and after `flush` all ways are scrubbed, one set per cycle; `ready` is low meanwhile,
+//! every piece misses and every fill is dropped.
 //!
-//! **Hazards.** A fill reads the tags of its set first, through a read port of its own, and overwrites the way that holds
-//! the same page, if any; pieces see the page four cycles after its result. A result that follows another of its set by one
-//! or two cycles could not see the other's tag, so it is dropped. Where a hit and a fill update the replacement state in one
-//! cycle the hit's update counts.
+//! **Hazards.** Those of [`Cache`].
 //!
 //! **Limits.** `tlb_sets` times `tlb_ways` pages.
 
-use crate::prim::{
-    Design, Plru, Ram, RamStyle, Signal, concat, delay_record, encode_one_hot, input_channel, mux_record, or_all,
-    output_channel, scrub, select_one_hot, zero_record,
-};
-use crate::records::{LookedUp, Piece, WalkResult};
+use crate::prim::{Cache, CacheKey, CacheShape, Design, Signal, concat, delay_record, input_channel, output_channel};
+use crate::records::{Held, LookedUp, Piece, REGION_EPOCH_BITS, TlbFill};
 use keywalk_contract::{Config, key::INDEX_BITS};
 
-crate::record! {
-    /// Tag word of one way.
-    struct Tag(config) {
-        /// The way holds a page.
-        is_valid: 1,
-        /// Owner.
-        table_set: config.table_set_bits(),
-        /// Index of the MPT entry.
-        mpt_index: INDEX_BITS,
-        /// Virtual page number above the bits that the set number determines.
-        virtual_page: 32 - config.tlb_set_bits(),
-    }
-}
-
-crate::record! {
-    /// A page on its way into the TLB.
-    struct TlbFill(config) {
-        /// Owner.
-        table_set: config.table_set_bits(),
-        /// Index of the MPT entry.
-        mpt_index: INDEX_BITS,
-        /// Virtual page number, low 32 bits.
-        virtual_page: 32,
-        /// Page address >> 12.
-        page: 52,
-    }
-}
-
-/// Set of a page: exclusive OR, so that page number bits can be recovered from set and index.
-fn set_of<'a>(config: &Config, mpt_index: Signal<'a>, virtual_page: Signal<'a>) -> Signal<'a> {
-    let bits = config.tlb_set_bits();
-    mpt_index.low_bits(bits) ^ virtual_page.low_bits(bits)
-}
+/// Bits of a page address above the smallest page.
+const PAGE_BITS: u32 = 52;
 
 /// The block.
 pub struct Tlb;
 
 impl Tlb {
     /// Builds the module `tlb` and gives its name.
+    ///
+    /// Outputs besides the channels: `ready`; `early_split_context` and `early_split_slot` (of the piece that comes on
+    /// `looked_up` in the next cycle); the pulses `hit`, `missed` and `evicted`.
     pub fn build<'a>(design: &Design<'a>, config: &Config) -> String {
         let b = design.module("tlb");
-        let set_bits = config.tlb_set_bits();
-        let ways = config.tlb_ways;
-        let way_bits = ways.trailing_zeros().max(1);
         let piece_valid = b.input("piece_valid", 1);
         let piece = input_channel(b, "piece", Piece::widths(config));
-        let result_valid = b.input("result_valid", 1);
-        let result = input_channel(b, "result", WalkResult::widths(config));
-        let clean = scrub(b, "scrub", set_bits, b.input("flush", 1));
-        b.output("ready", !clean.busy);
-
-        let tags: Vec<_> = (0..ways)
-            .map(|way| {
-                Ram::new(
-                    b,
-                    &format!("tags_{way}"),
-                    config.tlb_sets,
-                    RamStyle::for_depth(config.tlb_sets),
-                    Tag::widths(config),
-                )
-            })
-            .collect();
-        let pages: Vec<_> = (0..ways)
-            .map(|way| {
-                Ram::of_words(b, &format!("pages_{way}"), config.tlb_sets, RamStyle::for_depth(config.tlb_sets), 52)
-            })
-            .collect();
-        let replacement = Plru::new(b, "replacement", config.tlb_sets, ways);
-        let always = b.flag(true);
+        let fill_valid = b.input("fill_valid", 1);
+        let fill = input_channel(b, "fill", TlbFill::widths(config));
+        let shape = CacheShape {
+            sets: config.tlb_sets,
+            ways: config.tlb_ways,
+            key_bits: REGION_EPOCH_BITS + config.table_set_bits() + INDEX_BITS + 32,
+            value_bits: PAGE_BITS,
+        };
+        let key = |valid: Signal<'a>, epoch: Signal<'a>, table_set: Signal<'a>, index: Signal<'a>, page: Signal<'a>| {
+            // The low bits of the index and of the page number make the set, in exclusive or.
+            CacheKey { valid, key: concat(&[epoch, table_set, index, page]), mix: index.low_bits(shape.set_bits()) }
+        };
 
         // Stage 0: read.
-        let set = set_of(config, piece.mpt_index, piece.virtual_page).named("set");
-        let read: Vec<_> = tags.iter().map(|memory| memory.read(set, always)).collect();
-        let read_pages: Vec<_> = pages.iter().map(|memory| memory.read_word(set, always)).collect();
+        let lookup =
+            key(piece_valid & piece.is_translated, piece.epoch, piece.table_set, piece.mpt_index, piece.virtual_page);
+        let entry = key(fill_valid, fill.epoch, fill.table_set, fill.mpt_index, fill.virtual_page);
+        let cache = Cache::new(b, "pages", shape, b.input("flush", 1), lookup, entry, fill.page);
+        b.output("ready", cache.ready);
+        b.output("evicted", cache.evicted);
         let s1 = delay_record(piece, "s1");
         let s1_valid = piece_valid.delay_reset("s1_valid");
-        let s1_set = set.delay("s1_set");
         let s1_length_minus_one = (piece.last - piece.va.low_bits(32)).delay("s1_length_minus_one");
 
         // Stage 1: compare.
-        let key_of = |table_set: Signal<'a>, mpt_index: Signal<'a>, virtual_page: Signal<'a>| {
-            concat(&[table_set, mpt_index, virtual_page.high_bits(32 - set_bits)])
-        };
-        let wanted = key_of(s1.table_set, s1.mpt_index, s1.virtual_page);
-        let hits: Vec<_> = read
-            .iter()
-            .map(|tag| tag.is_valid & concat(&[tag.table_set, tag.mpt_index, tag.virtual_page]).eq(wanted))
-            .collect();
-        let s2_hits: Vec<_> = hits.iter().enumerate().map(|(way, hit)| hit.delay(&format!("s2_hit_{way}"))).collect();
-        let s2_pages: Vec<_> =
-            read_pages.iter().enumerate().map(|(way, page)| page.delay(&format!("s2_page_{way}"))).collect();
+        let within: Vec<_> = (0..18u32).rev().map(|bit| b.literal(bit.into(), 5).lt(s1.page_shift)).collect();
+        let s2_offset = concat(&[s1.va.bits(29, 12) & concat(&within), s1.va.low_bits(12)]).delay("s2_offset");
+        let s2_length = (s1_length_minus_one + 1).delay("s2_length");
+        let s2_is_error = s1.status.any().delay("s2_is_error");
         let s2 = delay_record(s1, "s2");
         let s2_valid = s1_valid.delay_reset("s2_valid");
-        let s2_set = s1_set.delay("s2_set");
-        let s2_length = (s1_length_minus_one + 1).delay("s2_length");
+        b.output("early_split_context", s1.split_context);
+        b.output("early_split_slot", s1.split_slot);
 
         // Stage 2: select the page and add the offset.
-        let page = select_one_hot(&s2_hits.iter().copied().zip(s2_pages).collect::<Vec<_>>());
-        let is_hit = or_all(&s2_hits).named("is_hit");
-        let offset = concat(&[s2.va.bits(29, 12) & s2.page_mask, s2.va.low_bits(12)]);
-        let translated = (page + offset.bits(29, 12).resize(52)).concat(s2.va.low_bits(12));
-        let is_error = s2.status.any();
-        let has_no_address = is_error | s2.is_empty;
+        let held = input_channel(b, "held", Held::widths(config));
+        let translated = (cache.value + s2_offset.bits(29, 12).resize(PAGE_BITS)).concat(s2.va.low_bits(12));
+        let has_no_address = s2_is_error | s2.is_empty;
         let address = s2.is_translated.mux(translated, s2.va);
+        let is_miss = s2.is_translated & !cache.hit;
         let looked_up = LookedUp {
-            tag: s2.tag,
-            function: s2.function,
-            is_remote: s2.is_remote,
+            tag: held.tag,
+            function: held.function,
+            is_remote: held.is_remote,
             table_set: s2.table_set,
             mpt_index: s2.mpt_index,
             va: s2.va,
-            length: (!is_error).repeat(32) & s2_length,
+            length: (!s2_is_error).repeat(32) & s2_length,
             status: s2.status,
             hop: s2.hop,
-            is_miss: s2.is_translated & !is_hit,
+            is_miss,
             address: (!has_no_address).repeat(64) & address,
-            offset,
+            offset: s2_offset,
             virtual_page: s2.virtual_page,
             page_index: s2.page_index,
-            root: s2.root,
-            hop_num: s2.hop_num,
-            ba_pg_sz: s2.ba_pg_sz,
-            page_count: s2.page_count,
+            root: held.root,
+            hop_num: held.hop_num,
+            ba_pg_sz: held.ba_pg_sz,
+            page_count: held.page_count,
             is_split: s2.is_split,
             split_context: s2.split_context,
             split_slot: s2.split_slot,
             is_first: s2.is_first,
             is_last: s2.is_last,
             is_long: s2.is_long,
+            admission: held.admission,
+            epoch: s2.epoch,
         };
-        b.output("looked_up_valid", s2_valid.delay_reset("s3_valid"));
-        output_channel(b, "looked_up", delay_record(looked_up, "s3"));
-        // The slot in the cycle before `looked_up`: the split buffer reads its state of the slot meanwhile.
-        b.output("early_split_context", s2.split_context);
-        b.output("early_split_slot", s2.split_slot);
-        let touch = (s2_valid & s2.is_translated & is_hit).named("touch");
-        b.output("hit", touch.delay_reset("s3_hit"));
-
-        // Fill: read the set's tags, compare, write.
-        let is_cacheable = result.page.high_bits(52).any() & result.page.low_bits(12).none();
-        let is_page = result_valid & !result.is_context & result.status.none();
-        let f1_valid = (is_page & is_cacheable).delay_reset("f1_valid");
-        let fill = TlbFill {
-            table_set: result.table_set,
-            mpt_index: result.mpt_index,
-            virtual_page: result.virtual_page,
-            page: result.page.high_bits(52),
-        };
-        let f1 = delay_record(fill, "f1");
-        let f1_set = set_of(config, result.mpt_index, result.virtual_page).delay("f1_set");
-        let fill_read: Vec<_> = tags.iter().map(|memory| memory.read(f1_set, always)).collect();
-        let victim = replacement.victim(f1_set);
-        let f2_valid = b.register_reset("f2_valid", 1, 0);
-        let f2 = delay_record(f1, "f2");
-        let f2_set = f1_set.delay("f2_set");
-        let f2_wanted = key_of(f2.table_set, f2.mpt_index, f2.virtual_page);
-        let holds: Vec<_> = fill_read
-            .iter()
-            .map(|tag| tag.is_valid & concat(&[tag.table_set, tag.mpt_index, tag.virtual_page]).eq(f2_wanted))
-            .collect();
-        let f2_way = or_all(&holds).mux(encode_one_hot(&holds, way_bits), victim);
-        let f3_valid = f2_valid.value.delay_reset("f3_valid");
-        let f3 = delay_record(f2, "f3");
-        let f3_set = f2_set.delay("f3_set");
-        let f3_way = f2_way.delay("f3_way");
-        let clashes = (f2_valid.value & f2_set.eq(f1_set)) | (f3_valid & f3_set.eq(f1_set));
-        f2_valid.next(f1_valid & !clashes);
-        let empty = zero_record(b, Tag::widths(config));
-        let filled = Tag {
-            is_valid: always,
-            table_set: f3.table_set,
-            mpt_index: f3.mpt_index,
-            virtual_page: f3.virtual_page.high_bits(32 - set_bits),
-        };
-        for way in 0..ways {
-            let enable = f3_valid & f3_way.is(way.into());
-            tags[way as usize].write(
-                clean.busy.mux(clean.address, f3_set),
-                mux_record(clean.busy, empty, filled),
-                clean.busy | enable,
-            );
-            pages[way as usize].write_word(f3_set, f3.page, enable);
-        }
-        let hit_way = encode_one_hot(&s2_hits, way_bits);
-        replacement.touch(touch.mux(s2_set, f3_set), touch.mux(hit_way, f3_way), touch | f3_valid);
+        b.output("looked_up_valid", s2_valid);
+        output_channel(b, "looked_up", looked_up);
+        b.output("hit", cache.hit.delay_reset("hit_q"));
+        b.output("missed", (s2_valid & is_miss).delay_reset("missed_q"));
         b.name().into()
     }
 }

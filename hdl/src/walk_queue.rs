@@ -19,8 +19,8 @@
 //! **Limits.** As many pieces as the page split reserves places.
 
 use crate::page_split::WALK_QUEUE_DEPTH;
-use crate::prim::{Design, Fifo, input_channel, mux_record, output_channel};
-use crate::records::{LookedUp, WalkRequest};
+use crate::prim::{Design, Fifo, Signal, input_channel, output_channel};
+use crate::records::{EPOCH_BITS, LookedUp, WalkRequest};
 use keywalk_contract::{Config, mpt_entry::PBL_BA_SHIFT};
 
 /// The block.
@@ -30,8 +30,8 @@ impl WalkQueue {
     /// Builds the module `walk_queue` and gives its name.
     ///
     /// Inputs besides the channels: `old_toggle` (of the piece's slot), `index_check`. Outputs besides the channels:
-    /// pulses `place_freed` and `place_unused`, and `missed`.
-    pub fn build(design: &Design<'_>, config: &Config) -> String {
+    /// pulses `place_freed` and `place_unused`.
+    pub fn build<'a>(design: &Design<'a>, config: &Config) -> String {
         let b = design.module("walk_queue");
         let valid = b.input("looked_up_valid", 1);
         let piece = input_channel(b, "looked_up", LookedUp::widths(config));
@@ -62,6 +62,8 @@ impl WalkQueue {
             check_index: index_check,
             count: piece.page_count,
             offset: piece.offset.resize(64),
+            admission: piece.admission,
+            epoch: piece.epoch.resize(EPOCH_BITS),
         };
         let missed = (valid & piece.is_miss).named("missed_now");
         let (queue, head) = Fifo::new(design, b, "queue", WALK_QUEUE_DEPTH, WalkRequest::widths(config));
@@ -73,10 +75,25 @@ impl WalkQueue {
         context_next.next_if(head.out_valid | context_valid, serve_context ^ walk_ready);
         b.output("context_walk_ready", walk_ready & serve_context);
         b.output("walk_valid", head.out_valid | context_valid);
-        output_channel(b, "walk", mux_record(serve_context, context, head.out));
+        // Fields that a walk of the context port has no use for are those of some piece: a select less for each bit.
+        let choose = |context: Signal<'a>, piece: Signal<'a>| serve_context.mux(context, piece);
+        let walk = WalkRequest {
+            is_context: serve_context,
+            tag: choose(context.tag, head.out.tag),
+            function: choose(context.function, head.out.function),
+            root: choose(context.root, head.out.root),
+            hop: choose(context.hop, head.out.hop),
+            ba_pg_sz: choose(context.ba_pg_sz, head.out.ba_pg_sz),
+            index: choose(context.index, head.out.index),
+            check_index: choose(context.check_index, head.out.check_index),
+            count: choose(context.count, head.out.count),
+            offset: choose(context.offset, head.out.offset),
+            admission: choose(context.admission, head.out.admission),
+            ..head.out
+        };
+        output_channel(b, "walk", walk);
         b.output("place_freed", (pop & head.out_valid).delay_reset("place_freed_q"));
         b.output("place_unused", (valid & !piece.is_miss).delay_reset("place_unused_q"));
-        b.output("missed", missed.delay_reset("missed_q"));
         b.name().into()
     }
 }

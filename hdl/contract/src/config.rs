@@ -82,6 +82,22 @@ config! {
     tlb_sets: power_of_two 2..=16384, default 1024;
     /// Ways of the TLB.
     tlb_ways: power_of_two 1..=8, default 4;
+    /// Sets of the cache of HEM pointers.
+    hem_cache_sets: power_of_two 2..=4096, default 128;
+    /// Ways of the cache of HEM pointers.
+    hem_cache_ways: power_of_two 1..=8, default 4;
+    /// Sets of the cache of MTR pointers to leaf tables.
+    mtr_lower_sets: power_of_two 2..=4096, default 128;
+    /// Ways of the cache of MTR pointers to leaf tables.
+    mtr_lower_ways: power_of_two 1..=8, default 4;
+    /// Sets of the cache of MTR pointers to middle tables, which a page table of three hops has.
+    mtr_upper_sets: power_of_two 2..=4096, default 128;
+    /// Ways of the cache of MTR pointers to middle tables.
+    mtr_upper_ways: power_of_two 1..=8, default 4;
+    /// Buckets of MPT indices with an epoch of their own: invalidating one region spoils what is cached of its bucket.
+    epoch_buckets: power_of_two 2..=4096, default 512;
+    /// Buckets of responses whose DMA is not reported done. A report is matched exactly while no two responses of a bucket are outstanding.
+    done_buckets: power_of_two 2..=65536, default 1024;
     /// HEM lookups in flight.
     hem_contexts: power_of_two 2..=256, default 128;
     /// MTR walks in flight.
@@ -145,6 +161,12 @@ impl Config {
         log2(self.tlb_sets)
     }
 
+    /// Bits of an epoch bucket number.
+    #[must_use]
+    pub const fn epoch_bucket_bits(&self) -> u32 {
+        log2(self.epoch_buckets)
+    }
+
     /// Bits of a HEM context number.
     #[must_use]
     pub const fn hem_context_bits(&self) -> u32 {
@@ -173,6 +195,13 @@ impl Config {
     #[must_use]
     pub const fn split_context_bits(&self) -> u32 {
         log2(self.split_contexts)
+    }
+
+    /// Requests between admission and page split: those whose MPT entry is being fetched and those that wait for the split.
+    #[must_use]
+    pub const fn admitted_max(&self) -> u32 {
+        let wanted = 2 * self.hem_contexts;
+        if wanted < 16 { 16 } else { wanted }
     }
 
     /// Bits of a page slot within a split context.

@@ -17,7 +17,7 @@ impl<'a> Plru<'a> {
     #[must_use]
     pub fn new(builder: &'a Builder<'a>, name: &str, sets: u32, ways: u32) -> Self {
         let nodes = (0..ways - 1)
-            .map(|node| Ram::of_words(builder, &format!("{name}_node_{node}"), sets, RamStyle::Distributed, 1))
+            .map(|node| Ram::of_words(builder, &format!("{name}_node_{node}"), sets, RamStyle::for_depth(sets), 1))
             .collect();
         Self { builder, nodes, ways }
     }

@@ -160,8 +160,13 @@ impl<'a> Signal<'a> {
                 self.bits(high, low).eq(other.bits(high, low))
             })
             .collect();
-        let agree = concat(&parts);
-        agree.add_wide(self.builder.literal(1, agree.width())).bit(agree.width())
+        concat(&parts).all_set()
+    }
+
+    /// Every bit is set, found by the carry of an increment.
+    #[must_use]
+    pub fn all_set(self) -> Signal<'a> {
+        self.add_wide(self.builder.literal(1, self.width())).bit(self.width())
     }
 
     /// Any bit is set.
@@ -277,6 +282,23 @@ pub fn encode_one_hot<'a>(flags: &[Signal<'a>], bits: u32) -> Signal<'a> {
 #[must_use]
 pub fn select_first<'a>(cases: &[(Signal<'a>, Signal<'a>)], otherwise: Signal<'a>) -> Signal<'a> {
     cases.iter().rev().fold(otherwise, |rest, (condition, value)| condition.mux(*value, rest))
+}
+
+/// The value numbered by `number`, for a power of two of values: a tree of two-way selects, which synthesis packs into
+/// LUTs of four inputs and the multiplexers behind them.
+///
+/// # Panics
+/// When there are not as many values as numbers.
+#[must_use]
+pub fn select_tree<'a>(number: Signal<'a>, values: &[Signal<'a>]) -> Signal<'a> {
+    assert_eq!(values.len(), 1 << number.width(), "one value for each number");
+    let top = number.width() - 1;
+    if top == 0 {
+        return number.mux(values[1], values[0]);
+    }
+    let (low, high) = values.split_at(values.len() / 2);
+    let rest = number.low_bits(top);
+    number.bit(top).mux(select_tree(rest, high), select_tree(rest, low))
 }
 
 /// The value of that number; the first one for a number without a value.

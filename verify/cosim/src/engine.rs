@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 
 use keywalk_contract::ports::{self, STREAMS, Scope, StreamPort};
-use keywalk_contract::regs::{self, COUNTERS, CounterName};
+use keywalk_contract::regs::{self, ARRAYS, ArrayName, COUNTERS, CounterName};
 use keywalk_contract::{Config, Field, Layout, Status, Table};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
@@ -350,6 +350,17 @@ pub struct FaultEvent {
     pub cycle: u64,
 }
 
+/// What is counted of one function.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FunctionCounters {
+    /// Requests answered.
+    pub requests: u64,
+    /// Of these, with an error.
+    pub errors: u64,
+    /// Pages walked.
+    pub tlb_misses: u64,
+}
+
 /// A beat for a driver, with some fields of the contract set.
 ///
 /// Inlined, so that places and widths of the fields are constants.
@@ -658,7 +669,40 @@ impl<M: LineMemory> Engine<M> {
     /// # Errors
     /// An access that fails, or a broken rule.
     pub fn counter(&mut self, name: CounterName) -> Result<u64, Error> {
-        let offset = COUNTERS[name as usize].offset;
+        self.counter_at(COUNTERS[name as usize].offset)
+    }
+
+    /// Reads all counters of an array.
+    ///
+    /// # Errors
+    /// An access that fails, or a broken rule.
+    pub fn counters(&mut self, name: ArrayName) -> Result<Vec<u64>, Error> {
+        let array = &ARRAYS[name as usize];
+        (0..array.count).map(|element| self.counter_at(array.offset_of(element))).collect()
+    }
+
+    /// Reads the counters of a function.
+    ///
+    /// # Errors
+    /// An access that fails, or a broken rule.
+    pub fn function_counters(&mut self, function: u8) -> Result<FunctionCounters, Error> {
+        let mut element = |name: ArrayName| self.counter_at(ARRAYS[name as usize].offset_of(function.into()));
+        let successes = element(ArrayName::FunctionSuccesses)?;
+        let errors = element(ArrayName::FunctionErrors)?;
+        let tlb_misses = element(ArrayName::FunctionTlbMisses)?;
+        Ok(FunctionCounters { requests: successes + errors, errors, tlb_misses })
+    }
+
+    /// Requests and line reads in flight now.
+    ///
+    /// # Errors
+    /// An access that fails, or a broken rule.
+    pub fn in_flight(&mut self) -> Result<(u32, u32), Error> {
+        let requests = self.read_register(regs::requests_in_flight::REGISTER.offset)?;
+        Ok((requests, self.read_register(regs::reads_in_flight::REGISTER.offset)?))
+    }
+
+    fn counter_at(&mut self, offset: u32) -> Result<u64, Error> {
         let halves = self.access(&[LiteAccess::Read { offset }, LiteAccess::Read { offset: offset + 4 }])?;
         Ok(bits::get(&halves, 0, 64))
     }

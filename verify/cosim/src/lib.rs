@@ -56,8 +56,8 @@ pub use bench::{Bench, Component, Handle};
 pub use channel::{Beat, Channel, Field, Shape};
 pub use dut::Dut;
 pub use engine::{
-    BufferWalk, Completion, ContextAnswer, ContextLookup, Controls, Engine, EngineOptions, FaultEvent, Invalidation,
-    Request, Response, Segment, Setup, TableGeometry, TableSet,
+    BufferWalk, Completion, ContextAnswer, ContextLookup, Controls, Engine, EngineOptions, FaultEvent,
+    FunctionCounters, Invalidation, Request, Response, Segment, Setup, TableGeometry, TableSet,
 };
 pub use error::{Error, Rule, Violation};
 pub use memory::{LineMemory, MemoryOptions, MemoryResponder, ReadFault, ReadRecord};

@@ -1,0 +1,183 @@
+//! Set-associative caches of pointers: the TLB and the caches of table pointers are made of it.
+//!
+//! Handshake: a key may be looked up in every cycle; `hit` and `value` belong to the key of two cycles before. A fill has
+//! no ready: it is entered or dropped. Throughput: one lookup and one fill per cycle. Timing: memory read; comparison in
+//! carry chains, straight off block RAM; `value` is selected by a registered way. Reset: all ways are scrubbed, one set
+//! per cycle, after reset and after `flush`; meanwhile (`ready` low) every lookup misses and every fill is dropped.
+//!
+//! Hazards: lookups see a fill three cycles later. A fill reads its set first and overwrites the way that holds the same
+//! key; it is dropped where one or two cycles before another of the same set came, whose outcome it cannot see. To save
+//! memory it compares a part of the key only. So it may overwrite a way whose key agrees in that part, and in rare cases a
+//! key may be held twice: of two ways that match, a lookup takes the lower one.
+
+use super::builder::Builder;
+use super::plru::Plru;
+use super::ram::{Ram, RamStyle};
+use super::scrub::scrub;
+use super::signal::{Signal, or_all, select_by_number};
+
+/// Most bits of a key that a fill compares.
+const FILL_COMPARES_BITS: u32 = 17;
+
+crate::record! {
+    /// A way's tag, or the part of it that fills compare.
+    struct Tag(_config) {
+        /// The way holds something.
+        is_valid: 1,
+        /// Bits of the key that the set number does not determine.
+        key: 1,
+    }
+}
+
+/// Size of a cache.
+#[derive(Clone, Copy, Debug)]
+pub struct CacheShape {
+    /// Sets, a power of two of at least 2.
+    pub sets: u32,
+    /// Ways, a power of two.
+    pub ways: u32,
+    /// Bits of a key, more than those of a set number.
+    pub key_bits: u32,
+    /// Bits of a value.
+    pub value_bits: u32,
+}
+
+impl CacheShape {
+    /// Bits of a set number.
+    #[must_use]
+    pub fn set_bits(&self) -> u32 {
+        self.sets.trailing_zeros()
+    }
+}
+
+/// A key to be looked up or filled.
+#[derive(Clone, Copy)]
+pub struct CacheKey<'a> {
+    /// The cycle counts.
+    pub valid: Signal<'a>,
+    /// The key. Its lowest bits make the set number, in exclusive or with `mix`.
+    pub key: Signal<'a>,
+    /// A function of the key's other bits, as wide as a set number.
+    pub mix: Signal<'a>,
+}
+
+impl<'a> CacheKey<'a> {
+    fn set(&self) -> Signal<'a> {
+        self.key.low_bits(self.mix.width()) ^ self.mix
+    }
+}
+
+/// A cache as a part of a block.
+pub struct Cache<'a> {
+    /// The scrub is done.
+    pub ready: Signal<'a>,
+    /// The key of two cycles before was found. Meaningful for a valid key only.
+    pub hit: Signal<'a>,
+    /// Its value, where `hit`.
+    pub value: Signal<'a>,
+    /// Pulse: a fill has replaced another key.
+    pub evicted: Signal<'a>,
+}
+
+impl<'a> Cache<'a> {
+    /// Builds a cache; names of its parts begin with `name`. `fill` comes from registers.
+    #[must_use]
+    pub fn new(
+        b: &'a Builder<'a>,
+        name: &str,
+        shape: CacheShape,
+        flush: Signal<'a>,
+        lookup: CacheKey<'a>,
+        fill: CacheKey<'a>,
+        fill_value: Signal<'a>,
+    ) -> Self {
+        let CacheShape { sets, ways, key_bits, value_bits } = shape;
+        let set_bits = shape.set_bits();
+        let tag_bits = key_bits - set_bits;
+        let part_bits = tag_bits.min(FILL_COMPARES_BITS);
+        let way_bits = ways.trailing_zeros().max(1);
+        let style = RamStyle::for_depth(sets);
+        let named = |part: &str| format!("{name}_{part}");
+        let clean = scrub(b, &named("scrub"), set_bits, flush);
+        let always = b.flag(true);
+        let memories = |part: &str, key| -> Vec<_> {
+            let widths = Tag { is_valid: 1, key };
+            (0..ways).map(|way| Ram::new(b, &format!("{name}_{part}_{way}"), sets, style, widths)).collect()
+        };
+        let tags = memories("tags", tag_bits);
+        let parts = memories("parts", part_bits);
+        let values: Vec<_> =
+            (0..ways).map(|way| Ram::of_words(b, &format!("{name}_values_{way}"), sets, style, value_bits)).collect();
+        let replacement = Plru::new(b, &named("replacement"), sets, ways);
+
+        // Cycle 0: read. Cycle 1: compare; the lowest way that matches counts.
+        let set = lookup.set().named(&named("set"));
+        let found: Vec<_> = tags.iter().map(|memory| memory.read(set, always)).collect();
+        let found_values: Vec<_> = values.iter().map(|memory| memory.read_word(set, always)).collect();
+        let s1_key = lookup.key.high_bits(tag_bits).delay(&named("s1_key"));
+        let s1_set = set.delay(&named("s1_set"));
+        let s1_valid = lookup.valid.delay_reset(&named("s1_valid"));
+        let wanted = always.concat(s1_key);
+        let matches: Vec<_> = found.iter().map(|tag| tag.is_valid.concat(tag.key).eq_wide(wanted)).collect();
+        let counts = (s1_valid & !clean.busy).delay_reset(&named("s2_counts"));
+        let s2_matches: Vec<_> = matches
+            .iter()
+            .enumerate()
+            .map(|(way, matching)| matching.delay(&format!("{name}_s2_matches_{way}")))
+            .collect();
+        let hit = or_all(&s2_matches) & counts;
+        let way = first_set(&matches, way_bits).delay(&named("s2_way"));
+        let s2_values: Vec<_> = found_values
+            .iter()
+            .enumerate()
+            .map(|(way, value)| value.delay(&format!("{name}_s2_value_{way}")))
+            .collect();
+        let value = select_by_number(&s2_values, way).named(&named("value"));
+        let s2_set = s1_set.delay(&named("s2_set"));
+
+        // A fill: read, compare, write.
+        let fill_set = fill.set().named(&named("fill_set"));
+        let held: Vec<_> = parts.iter().map(|memory| memory.read(fill_set, always)).collect();
+        let victim = replacement.victim(fill_set);
+        let f1_valid = b.register_reset(&named("f1_valid"), 1, 0);
+        let f1_key = fill.key.high_bits(tag_bits).delay(&named("f1_key"));
+        let f1_value = fill_value.delay(&named("f1_value"));
+        let f1_set = fill_set.delay(&named("f1_set"));
+        let f1_part = always.concat(f1_key.low_bits(part_bits));
+        let f1_matches: Vec<_> = held.iter().map(|tag| tag.is_valid.concat(tag.key).eq_wide(f1_part)).collect();
+        let f1_is_held = or_all(&f1_matches);
+        let f1_way = f1_is_held.mux(first_set(&f1_matches, way_bits), victim);
+        let victims: Vec<_> = held.iter().map(|tag| tag.is_valid).collect();
+        let evicts = f1_valid.value & !f1_is_held & select_by_number(&victims, victim);
+        let f2_valid = f1_valid.value.delay_reset(&named("f2_valid"));
+        let f2_key = f1_key.delay(&named("f2_key"));
+        let f2_value = f1_value.delay(&named("f2_value"));
+        let f2_set = f1_set.delay(&named("f2_set"));
+        let f2_way = f1_way.delay(&named("f2_way"));
+        let clashes = (f1_valid.value & f1_set.eq_wide(fill_set)) | (f2_valid & f2_set.eq_wide(fill_set));
+        f1_valid.next(fill.valid & !clashes & !clean.busy);
+
+        let address = clean.busy.mux(clean.address, f2_set);
+        for way in 0..ways {
+            let is_written = (f2_valid & f2_way.is(way.into())).named(&format!("{name}_write_{way}"));
+            let number = way as usize;
+            tags[number].write(address, Tag { is_valid: !clean.busy, key: f2_key }, clean.busy | is_written);
+            parts[number].write(
+                address,
+                Tag { is_valid: !clean.busy, key: f2_key.low_bits(part_bits) },
+                clean.busy | is_written,
+            );
+            values[number].write_word(f2_set, f2_value, is_written);
+        }
+        replacement.touch(hit.mux(s2_set, f2_set), hit.mux(way, f2_way), hit | f2_valid);
+        Self { ready: !clean.busy, hit, value, evicted: evicts.delay_reset(&named("evicted")) }
+    }
+}
+
+/// Number of the lowest flag that is set, in `bits` bits; the last number where none is.
+fn first_set<'a>(flags: &[Signal<'a>], bits: u32) -> Signal<'a> {
+    let b = flags.first().expect("a cache has a way").builder();
+    let others = &flags[..flags.len() - 1];
+    let number = |value: usize| b.literal(value as u128, bits);
+    others.iter().enumerate().rev().fold(number(flags.len() - 1), |rest, (way, flag)| flag.mux(number(way), rest))
+}
