@@ -142,6 +142,7 @@ pub fn jobs(settings: &Settings) -> Vec<Job> {
         }));
     }
     jobs.push(Job::new("hits under misses", |settings, _, name| hits::under_misses(settings, name)));
+    jobs.push(Job::new("hit latency under misses", |settings, _, name| hits::latency_under_misses(settings, name)));
     jobs.push(Job::new("64 requests for one cold page", |settings, _, name| hits::joined(settings, name)));
     jobs.extend(cold_jobs(quick));
     jobs.extend(
