@@ -7,7 +7,7 @@ RTL   := build/rtl
 -include build/tools.mk
 VERILATOR ?= verilator
 
-.PHONY: all setup setup-synth rtl lint vectors test check docs bench synth clean
+.PHONY: all setup setup-synth rtl lint vectors test check docs bench synth figures clean
 
 all: lint vectors
 
@@ -23,10 +23,10 @@ setup-synth:
 rtl lint vectors test check docs bench: setup
 	@$(MAKE) --no-print-directory do-$@
 
-synth: setup-synth
+synth figures: setup-synth
 	@$(MAKE) --no-print-directory do-$@
 
-.PHONY: do-rtl do-lint do-vectors do-test do-check do-docs do-bench do-synth
+.PHONY: do-rtl do-lint do-vectors do-test do-check do-docs do-bench do-synth do-figures
 
 # The Verilog of the default configuration.
 do-rtl:
@@ -59,6 +59,11 @@ do-bench:
 # Area, logic depth and an estimate of the delay of the default configuration, per block.
 do-synth: do-rtl
 	$(CARGO) run --release -p keywalk-verify -- synth $(RTL) --json build/synth.json
+
+# The tables and curves of README.md. A figure that misses its target is in them, and does not stop this.
+do-figures: do-rtl
+	-$(CARGO) run --release -p keywalk-verify -- bench --json build/bench.json --out docs/bench --readme README.md
+	-$(CARGO) run --release -p keywalk-verify -- synth $(RTL) --json build/synth.json --readme README.md
 
 clean:
 	rm -rf build

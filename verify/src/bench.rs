@@ -142,6 +142,7 @@ pub fn jobs(settings: &Settings) -> Vec<Job> {
         }));
     }
     jobs.push(Job::new("hits under misses", |settings, _, name| hits::under_misses(settings, name)));
+    jobs.push(Job::new("hit latency under misses", |settings, _, name| hits::latency_under_misses(settings, name)));
     jobs.push(Job::new("64 requests for one cold page", |settings, _, name| hits::joined(settings, name)));
     jobs.extend(cold_jobs(quick));
     jobs.extend(
@@ -242,6 +243,31 @@ pub struct Findings {
     pub failures: Vec<(String, String)>,
 }
 
+/// A shorter list: of the rows of a family, which differ in memory latency, reads in flight and hops of the MPT only, the
+/// one with the worst ratio.
+#[must_use]
+pub fn worst_of_families(rows: &[Row]) -> Vec<Row> {
+    let family = |name: &str| match name.split_once(", HEM hops ").or_else(|| name.split_once(", L ")) {
+        Some((family, _)) => family.to_owned(),
+        None => name.to_owned(),
+    };
+    let mut families: Vec<(String, Vec<&Row>)> = Vec::new();
+    for row in rows {
+        let family = family(&row.name);
+        match families.last_mut() {
+            Some((last, members)) if *last == family => members.push(row),
+            _ => families.push((family, vec![row])),
+        }
+    }
+    let worst = |(_, members): (String, Vec<&Row>)| {
+        let ratio = |row: &Row| row.ratio.unwrap_or(f64::INFINITY);
+        let worst = members.iter().max_by(|a, b| ratio(a).total_cmp(&ratio(b))).copied()?;
+        let note = if members.len() > 1 { format!(" (worst of {})", members.len()) } else { String::new() };
+        Some(Row { name: worst.name.clone() + &note, ..worst.clone() })
+    };
+    families.into_iter().filter_map(worst).collect()
+}
+
 /// Runs jobs, `threads` at a time. `on_done` hears the name of each as it is finished.
 pub fn run(settings: &Settings, jobs: &[Job], threads: usize, on_done: impl Fn(&str) + Sync) -> Findings {
     let scenes = Scenes::default();
@@ -302,4 +328,45 @@ fn gather<'a>(results: impl Iterator<Item = (&'a str, Result<Finding, BenchError
     let place = reads_place.unwrap_or(all.rows.len());
     all.rows.splice(place..place, behind);
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worst_of_a_family_stands_for_it() {
+        let rows = [
+            Row::at_most("hit latency", 7.0, "cycles", 7.0),
+            Row::at_most("miss, MPT warm, hops 1, L 50, n 16", 1.0, "cycles", 2.0),
+            Row::at_most("miss, MPT warm, hops 1, L 250, n 16", 3.0, "cycles", 2.0),
+            Row::at_most("miss, MPT warm, hops 2, L 50, n 16", 1.0, "cycles", 2.0),
+        ];
+        let names: Vec<_> = worst_of_families(&rows).into_iter().map(|row| row.name).collect();
+        let expected =
+            ["hit latency", "miss, MPT warm, hops 1, L 250, n 16 (worst of 2)", "miss, MPT warm, hops 2, L 50, n 16"];
+        assert_eq!(names, expected);
+    }
+
+    #[test]
+    fn what_needs_several_jobs_comes_behind_the_last_of_them_and_failures_stay_visible() {
+        let reads = |issued| Some(Reads { group: "table reads per miss".into(), issued, least: 1.0 });
+        let miss = |name: &str, issued, duplicates| {
+            let rows = vec![Row::at_most(name, 1.0, "cycles", 1.0)];
+            Ok(Finding { rows, reads: reads(issued), duplicates, ..Finding::default() })
+        };
+        let results =
+            [("first", miss("first", 1.0, 0)), ("second", miss("second", 1.2, 3)), ("third", Err(BenchError::Replay))];
+        let found = gather(results.into_iter());
+        let names: Vec<_> = found.rows.iter().map(|row| (row.name.as_str(), row.pass)).collect();
+        let expected = [
+            ("first", true),
+            ("second", true),
+            ("table reads per miss", false),
+            ("duplicate reads of a line in flight", false),
+            ("third", false),
+        ];
+        assert_eq!(names, expected);
+        assert_eq!(found.failures.len(), 1);
+    }
 }

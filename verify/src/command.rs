@@ -3,12 +3,13 @@
 pub mod bench;
 pub mod synth;
 
+use std::fs;
 use std::io::{self, IsTerminal, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use keywalk_verify::figures::WholeFile;
+use keywalk_verify::figures::{self, WholeFile};
 
 /// Everything passed.
 pub const PASSED: u8 = 0;
@@ -67,6 +68,38 @@ pub fn print(lines: &[String]) {
 pub fn json_file(path: Option<&Path>) -> Result<Option<WholeFile>, Refusal> {
     let create = |path| WholeFile::create(path).map_err(|error| json_refusal(path, &error));
     path.map(create).transpose()
+}
+
+/// A Markdown file, a part of which is to be replaced with figures.
+pub struct Readme {
+    path: PathBuf,
+    part: &'static str,
+    text: String,
+    file: WholeFile,
+}
+
+impl Readme {
+    /// Reads the file of `--readme`, so that one without such a part is refused before the work.
+    pub fn read(path: Option<&Path>, part: &'static str) -> Result<Option<Self>, Refusal> {
+        let Some(path) = path else { return Ok(None) };
+        let text = fs::read_to_string(path).map_err(|error| readme_refusal(path, &error))?;
+        if figures::with_part(&text, part, "").is_none() {
+            let lines = format!("the lines `<!-- {part} -->` and `<!-- /{part} -->`, between which figures go");
+            return Err(readme_refusal(path, &format!("lacks {lines}")));
+        }
+        let file = WholeFile::create(path).map_err(|error| readme_refusal(path, &error))?;
+        Ok(Some(Self { path: path.into(), part, text, file }))
+    }
+
+    /// Replaces the part.
+    pub fn write(self, content: &str) -> Result<(), Refusal> {
+        let text = figures::with_part(&self.text, self.part, content).unwrap_or(self.text);
+        self.file.write(&text).map_err(|error| readme_refusal(&self.path, &error))
+    }
+}
+
+fn readme_refusal(path: &Path, why: &dyn std::fmt::Display) -> Refusal {
+    Refusal::unusable(format!("--readme {}: {why}", path.display()))
 }
 
 /// Why the file of `--json` cannot be written.

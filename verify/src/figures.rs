@@ -145,6 +145,45 @@ pub fn summary(rows: &[Row]) -> String {
     format!("{} within target, {missed} missed, {informative} without a target", judged.saturating_sub(missed))
 }
 
+/// A Markdown table; the first `left` columns stand to the left, the others to the right.
+#[must_use]
+pub fn markdown(head: &[&str], left: usize, lines: impl IntoIterator<Item = Vec<String>>) -> String {
+    let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+    let marks = (0..head.len()).map(|column| if column < left { "---".into() } else { "---:".to_owned() });
+    let head = line(head.iter().map(|name| (*name).to_owned()).collect());
+    head + &line(marks.collect()) + &lines.into_iter().map(line).collect::<String>()
+}
+
+/// Rows as a Markdown table.
+#[must_use]
+pub fn markdown_of_rows(rows: &[Row]) -> String {
+    let line = |row: &Row| {
+        let sign = match row.sense {
+            Sense::Max => "≤",
+            Sense::Min => "≥",
+        };
+        vec![
+            row.name.clone(),
+            row.unit.into(),
+            row.target.map_or(String::new(), |target| format!("{sign} {}", number(target))),
+            number(row.value),
+            row.ratio.map_or(String::new(), |ratio| format!("{ratio:.3}")),
+            if row.pass { String::new() } else { "missed".into() },
+        ]
+    };
+    markdown(&["figure", "unit", "target", "measured", "of the bound", ""], 2, rows.iter().map(line))
+}
+
+/// A text with the part between the lines `<!-- part -->` and `<!-- /part -->` replaced; `None` where there is no such
+/// part.
+#[must_use]
+pub fn with_part(text: &str, part: &str, content: &str) -> Option<String> {
+    let (begin, end) = (format!("<!-- {part} -->\n"), format!("<!-- /{part} -->"));
+    let (before, rest) = text.split_once(&begin)?;
+    let (_, after) = rest.split_once(&end)?;
+    Some(format!("{before}{begin}{}\n{end}{after}", content.trim_end()))
+}
+
 /// A file that appears whole or not at all. Made before long work, so that a path that cannot be written is found
 /// first; dropped without [`write`](Self::write), it leaves nothing.
 #[derive(Debug)]
@@ -225,6 +264,17 @@ mod tests {
         assert!(line("hits").contains("≤ 1") && line("hits").contains("2.500") && line("hits").contains("missed"));
         assert!(line("rate").contains("≥ 5") && line("rate").contains("ok"));
         assert_eq!(summary(&rows), "1 within target, 1 missed, 0 without a target");
+    }
+
+    #[test]
+    fn a_part_of_a_text_is_replaced_and_nothing_else() {
+        let text = "before\n<!-- figures -->\nold\n<!-- /figures -->\nafter\n";
+        let new = with_part(text, "figures", &markdown_of_rows(&[Row::at_most("hits", 2.0, "cycles", 1.0)]));
+        let table = "| figure | unit | target | measured | of the bound |  |\n| --- | --- | ---: | ---: | ---: | ---: |\n\
+                     | hits | cycles | ≤ 1 | 2 | 2.000 | missed |";
+        let expected = format!("before\n<!-- figures -->\n{table}\n<!-- /figures -->\nafter\n");
+        assert_eq!(new.as_deref(), Some(expected.as_str()));
+        assert_eq!(with_part(text, "others", ""), None);
     }
 
     #[test]

@@ -80,7 +80,13 @@ fn a_part_can_be_chosen() {
     let output = bench(&["--quick", "--only", "hit latency", "--out", text(directory.path()), "--json", text(&json)]);
     let rows: Vec<Value> = serde_json::from_slice(&fs::read(&json).expect("the JSON is there")).expect("it is JSON");
     let names: Vec<_> = rows.iter().map(|row| row["name"].as_str().expect("a name")).collect();
-    assert_eq!(names, ["hit latency", "hit latency, two pages"]);
+    let expected = [
+        "hit latency",
+        "hit latency, two pages",
+        "hit latency under misses, median",
+        "hit latency under misses, largest",
+    ];
+    assert_eq!(names, expected);
     assert!(!directory.path().join("latency.svg").exists(), "a part draws no curves");
     assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
     let listed = bench(&["--list"]);

@@ -95,7 +95,7 @@ impl Scene {
             let is_large = *hops == Some(1) && *pages > TABLE_ENTRIES;
             // Page numbers go on from region to region, so that a cache that is indexed by them is filled evenly, as far
             // as it is up to them.
-            let va = random.random_range(1..1_u64 << 14) << 48 | pages_before * page_bytes;
+            let va = (random.random_range(1..1_u64 << 14) << 48) + pages_before * page_bytes;
             pages_before += pages;
             RegionDescription {
                 length_bytes: pages * page_bytes,

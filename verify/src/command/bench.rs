@@ -7,7 +7,7 @@ use clap::Args;
 use keywalk_verify::bench::{self, BenchError, Finding, Findings, Job, Settings, chart, rates};
 use keywalk_verify::figures::{self, Row, Sense};
 
-use super::{FAILED, PASSED, Refusal, json_file, json_refusal, print, progress_bar};
+use super::{FAILED, PASSED, Readme, Refusal, json_file, json_refusal, print, progress_bar};
 
 #[derive(Debug, Args)]
 pub struct BenchArgs {
@@ -29,6 +29,10 @@ pub struct BenchArgs {
     /// List the figures and run nothing.
     #[arg(long)]
     list: bool,
+    /// Replace the table between the lines `<!-- bench -->` and `<!-- /bench -->` of a Markdown file, with the worst of each
+    /// family of figures.
+    #[arg(long, value_name = "FILE", conflicts_with = "only")]
+    readme: Option<PathBuf>,
     /// Figures that are taken at the same time. [default: one per processor]
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
@@ -54,6 +58,7 @@ pub fn run(args: &BenchArgs) -> Result<u8, Refusal> {
         return Err(Refusal::unusable("--only: no figure has such a name; --list prints them all"));
     }
     let json = json_file(args.json.as_deref())?;
+    let readme = Readme::read(args.readme.as_deref(), "bench")?;
     let out_refusal = |error| Refusal::unusable(format!("--out {}: {error}", args.out.display()));
     fs::create_dir_all(&args.out).map_err(out_refusal)?;
 
@@ -80,6 +85,9 @@ pub fn run(args: &BenchArgs) -> Result<u8, Refusal> {
     print(&lines);
     if let (Some(file), Some(path)) = (json, &args.json) {
         file.write(&figures::json(&findings.rows)).map_err(|error| json_refusal(path, &error))?;
+    }
+    if let Some(readme) = readme {
+        readme.write(&figures::markdown_of_rows(&bench::worst_of_families(&findings.rows)))?;
     }
     let is_passed = findings.failures.is_empty() && findings.rows.iter().all(|row| row.pass);
     Ok(if is_passed { PASSED } else { FAILED })

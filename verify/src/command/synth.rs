@@ -6,7 +6,7 @@ use clap::Args;
 use keywalk_verify::figures::{self, Row, grid};
 use keywalk_verify::synth::{self, Analysis, CORE, Design, SynthError, TimingPath, WideNet, Yosys};
 
-use super::{FAILED, PASSED, Refusal, json_file, json_refusal, print, progress_bar};
+use super::{FAILED, PASSED, Readme, Refusal, json_file, json_refusal, print, progress_bar};
 
 #[derive(Debug, Args)]
 pub struct SynthArgs {
@@ -31,11 +31,15 @@ pub struct SynthArgs {
     /// Write every figure as JSON: an array of objects with name, value, unit, target, sense, bound, ratio and pass.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Replace the table between the lines `<!-- synth -->` and `<!-- /synth -->` of a Markdown file.
+    #[arg(long, value_name = "FILE")]
+    readme: Option<PathBuf>,
 }
 
 /// Runs it.
 pub fn run(args: &SynthArgs) -> Result<u8, Refusal> {
     let json = json_file(args.json.as_deref())?;
+    let readme = Readme::read(args.readme.as_deref(), "synth")?;
     let (results, note) = match &args.netlist {
         Some(path) => {
             let [module] = args.modules.as_slice() else {
@@ -48,7 +52,7 @@ pub fn run(args: &SynthArgs) -> Result<u8, Refusal> {
     };
     let rows: Vec<Row> = results.iter().flat_map(|(module, analysis)| synth::rows(module, analysis)).collect();
     let judged: Vec<Row> = rows.iter().filter(|row| row.target.is_some()).cloned().collect();
-    let mut lines = vec![modules_table(&results), synth::RULE.into()];
+    let mut lines = vec![grid(&HEAD, 1, results.iter().map(module_line)), synth::RULE.into()];
     lines.extend(note.map(|note| format!("note: {note}")));
     if !judged.is_empty() {
         lines.extend([String::new(), figures::table(&judged), figures::summary(&judged)]);
@@ -59,6 +63,9 @@ pub fn run(args: &SynthArgs) -> Result<u8, Refusal> {
     print(&lines);
     if let (Some(file), Some(path)) = (json, &args.json) {
         file.write(&figures::json(&rows)).map_err(|error| json_refusal(path, &error))?;
+    }
+    if let Some(readme) = readme {
+        readme.write(&figures::markdown(&HEAD, 1, results.iter().map(module_line)))?;
     }
     Ok(if rows.iter().all(|row| row.pass) { PASSED } else { FAILED })
 }
@@ -96,28 +103,27 @@ fn synthesise(args: &SynthArgs) -> Result<Results, Refusal> {
     Ok((results.map_err(Refusal::unusable)?, yosys.note()))
 }
 
-fn modules_table(results: &[(String, Analysis)]) -> String {
-    let head =
-        ["module", "LUT", "logic", "LUTRAM", "SRL", "FF", "BRAM36", "URAM", "CARRY", "levels", "est ns", "fan-out"];
-    let line = |(module, analysis): &(String, Analysis)| {
-        let area = &analysis.area;
-        let name = if area.latches > 0 { format!("{module} ({} latches!)", area.latches) } else { module.clone() };
-        vec![
-            name,
-            area.luts().to_string(),
-            area.logic_luts.to_string(),
-            area.memory_luts.to_string(),
-            area.shift_luts.to_string(),
-            area.registers.to_string(),
-            figures::number(area.block_rams()),
-            area.ultra_rams.to_string(),
-            area.carries.to_string(),
-            analysis.levels.to_string(),
-            nanoseconds(analysis.picoseconds),
-            analysis.fan_out.to_string(),
-        ]
-    };
-    grid(&head, 1, results.iter().map(line))
+const HEAD: [&str; 12] =
+    ["module", "LUT", "logic", "LUTRAM", "SRL", "FF", "BRAM36", "URAM", "CARRY", "levels", "est ns", "fan-out"];
+
+/// A line below [`HEAD`].
+fn module_line((module, analysis): &(String, Analysis)) -> Vec<String> {
+    let area = &analysis.area;
+    let name = if area.latches > 0 { format!("{module} ({} latches!)", area.latches) } else { module.clone() };
+    vec![
+        name,
+        area.luts().to_string(),
+        area.logic_luts.to_string(),
+        area.memory_luts.to_string(),
+        area.shift_luts.to_string(),
+        area.registers.to_string(),
+        figures::number(area.block_rams()),
+        area.ultra_rams.to_string(),
+        area.carries.to_string(),
+        analysis.levels.to_string(),
+        nanoseconds(analysis.picoseconds),
+        analysis.fan_out.to_string(),
+    ]
 }
 
 fn nanoseconds(picoseconds: u32) -> String {
