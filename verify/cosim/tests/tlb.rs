@@ -827,7 +827,8 @@ fn nothing_is_found_or_entered_while_the_tags_are_scrubbed() -> Result<(), Error
                 rig.idle(PULSE_CYCLES)?;
                 if is_reset {
                     rig.bench.reset(2)?;
-                    (rig.expected.clear(), rig.pulses.clear());
+                    rig.expected.clear();
+                    rig.pulses.clear();
                 } else {
                     rig.bench.model_mut().set(rig.flush, 1);
                     rig.idle(1)?;
