@@ -149,7 +149,8 @@ impl<'a> Cache<'a> {
         let f1_is_held = or_all(&f1_matches);
         let f1_way = f1_is_held.mux(first_set(&f1_matches, way_bits), victim);
         let victims: Vec<_> = held.iter().map(|tag| tag.is_valid).collect();
-        let evicts = f1_valid.value & !f1_is_held & select_by_number(&victims, victim);
+        let f2_is_held = f1_is_held.delay(&named("f2_is_held"));
+        let f2_evicts = select_by_number(&victims, victim).delay(&named("f2_evicts"));
         let f2_valid = f1_valid.value.delay_reset(&named("f2_valid"));
         let f2_key = f1_key.delay(&named("f2_key"));
         let f2_value = f1_value.delay(&named("f2_value"));
@@ -171,7 +172,7 @@ impl<'a> Cache<'a> {
             values[number].write_word(f2_set, f2_value, is_written);
         }
         replacement.touch(hit.mux(s2_set, f2_set), hit.mux(way, f2_way), hit | f2_valid);
-        Self { ready: !clean.busy, hit, value, evicted: evicts.delay_reset(&named("evicted")) }
+        Self { ready: !clean.busy, hit, value, evicted: f2_valid & f2_evicts & !f2_is_held }
     }
 }
 
