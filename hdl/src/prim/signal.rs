@@ -153,6 +153,20 @@ impl<'a> Signal<'a> {
     /// increment tells whether all of them agree. Synthesis makes a deep tree of a plain comparison.
     #[must_use]
     pub fn eq_wide(self, other: Signal<'a>) -> Signal<'a> {
+        let agree = self.agreements(other);
+        agree.add_wide(self.builder.literal(1, agree.width())).bit(agree.width())
+    }
+
+    /// [`eq_wide`](Self::eq_wide) and a condition, which has a place of its own in the carry chain: it may be the output of
+    /// a LUT without making the comparison deeper.
+    #[must_use]
+    pub fn eq_wide_and(self, other: Signal<'a>, condition: Signal<'a>) -> Signal<'a> {
+        let agree = condition.concat(self.agreements(other));
+        agree.add_wide(self.builder.literal(1, agree.width())).bit(agree.width())
+    }
+
+    /// Whether the signals agree, for each three bits.
+    fn agreements(self, other: Signal<'a>) -> Signal<'a> {
         let width = self.width();
         let parts: Vec<_> = (0..width.div_ceil(3))
             .map(|part| {
@@ -160,8 +174,7 @@ impl<'a> Signal<'a> {
                 self.bits(high, low).eq(other.bits(high, low))
             })
             .collect();
-        let agree = concat(&parts);
-        agree.add_wide(self.builder.literal(1, agree.width())).bit(agree.width())
+        concat(&parts)
     }
 
     /// Any bit is set.
