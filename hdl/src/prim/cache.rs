@@ -258,7 +258,8 @@ impl<'a> Fill<'a> {
         let f1_is_held = or_all(&f1_matches);
         let f1_way = f1_is_held.mux(first_set(&f1_matches, way_bits), victim);
         let victims: Vec<_> = held.iter().map(|tag| tag.is_valid).collect();
-        let evicts = f1_valid.value & !f1_is_held & select_by_number(&victims, victim);
+        let replaces = (!f1_is_held).delay(&named("f2_replaces"));
+        let victim_is_valid = select_by_number(&victims, victim).delay(&named("f2_victim_is_valid"));
         let f2_valid = f1_valid.value.delay_reset(&named("f2_valid"));
         let f2_key = f1_key.delay(&named("f2_key"));
         let f2_value = f1_value.delay(&named("f2_value"));
@@ -276,7 +277,7 @@ impl<'a> Fill<'a> {
             set: f2_set,
             way: f2_way,
             writes,
-            evicted: evicts.delay_reset(&named("evicted")),
+            evicted: (f2_valid & replaces & victim_is_valid).delay_reset(&named("evicted")),
         }
     }
 }
