@@ -1133,7 +1133,7 @@ fn only_entries_of_the_table_are_entered_and_the_wanted_one_first() -> Result<()
                 for count in [1, 2, 3, 5, 8, 13, 16, 17] {
                     // Good words before and after the table, which are not the region's.
                     let owner = Owner::random(&mut random);
-                    let root = (0x1000 + u64::from(owner.mpt_index)) << 24 | skew * 8;
+                    let root = ((0x1000 + u64::from(owner.mpt_index)) << 24) | (skew * 8);
                     let index = random.random_range(0..count);
                     let virtual_page = random.next_u32();
                     let walk = Walk { owner, count, virtual_page, check_index: true, ..Walk::plain(hop, root, index) };
