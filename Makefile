@@ -7,7 +7,7 @@ RTL   := build/rtl
 -include build/tools.mk
 VERILATOR ?= verilator
 
-.PHONY: all setup rtl lint vectors test check docs clean
+.PHONY: all setup setup-synth rtl lint vectors test check docs bench synth figures clean
 
 all: lint vectors
 
@@ -15,11 +15,18 @@ all: lint vectors
 setup:
 	@verify/tools/setup.sh
 
+# Installs the yosys that the synthesis figures are given for besides.
+setup-synth:
+	@verify/tools/setup.sh --synth
+
 # A second make, so that build/tools.mk is read after setup has written it.
-rtl lint vectors test check docs: setup
+rtl lint vectors test check docs bench: setup
 	@$(MAKE) --no-print-directory do-$@
 
-.PHONY: do-rtl do-lint do-vectors do-test do-check do-docs
+synth figures: setup-synth
+	@$(MAKE) --no-print-directory do-$@
+
+.PHONY: do-rtl do-lint do-vectors do-test do-check do-docs do-bench do-synth do-figures
 
 # The Verilog of the default configuration.
 do-rtl:
@@ -44,6 +51,19 @@ do-check:
 # Register map, C header and Rust constants.
 do-docs:
 	$(CARGO) run --release -p keywalk-gen -- docs --out build/docs
+
+# Every figure of the engine in clock cycles, against its target.
+do-bench:
+	$(CARGO) run --release -p keywalk-verify -- bench --json build/bench.json
+
+# Area, logic depth and an estimate of the delay of the default configuration, per block.
+do-synth: do-rtl
+	$(CARGO) run --release -p keywalk-verify -- synth $(RTL) --json build/synth.json
+
+# The tables and curves of README.md. A figure that misses its target is in them, and does not stop this.
+do-figures: do-rtl
+	-$(CARGO) run --release -p keywalk-verify -- bench --json build/bench.json --out docs/bench --readme README.md
+	-$(CARGO) run --release -p keywalk-verify -- synth $(RTL) --json build/synth.json --readme README.md
 
 clean:
 	rm -rf build

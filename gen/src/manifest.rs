@@ -4,7 +4,7 @@ use crate::config_file::legal;
 use crate::{ModuleInfo, Output, latency};
 use keywalk_contract::ports::{Direction, STREAMS, StreamPort};
 use keywalk_contract::{Config, regs};
-use keywalk_hdl::{csr, page_split};
+use keywalk_hdl::csr;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -149,7 +149,7 @@ struct Manifest<'a> {
 fn derived(config: &Config) -> BTreeMap<&'static str, u32> {
     BTreeMap::from([
         ("beats_per_line", config.beats_per_line()),
-        ("counter_turn_cycles", csr::TURN_CYCLES),
+        ("counter_read_extra_cycles", csr::READ_EXTRA_CYCLES),
         ("hold_bytes_max", config.hold_bytes_max()),
         ("miss_queue_depth", config.hem_contexts),
         ("mpt_entries", config.mpt_sets * config.mpt_ways),
@@ -157,7 +157,7 @@ fn derived(config: &Config) -> BTreeMap<&'static str, u32> {
         ("split_queue_depth", config.admitted_max()),
         ("table_id_bits", config.read_bits()),
         ("tlb_entries", config.tlb_sets * config.tlb_ways),
-        ("walk_queue_depth", page_split::WALK_QUEUE_DEPTH),
+        ("request_walks", config.request_walks()),
     ])
 }
 

@@ -3,7 +3,7 @@
 
 use keywalk_contract::layout::Field;
 use keywalk_contract::ports::{self, Direction, Scope, StreamPort};
-use keywalk_contract::regs::{self, Access, COUNTERS, REGISTERS, Register};
+use keywalk_contract::regs::{self, ARRAYS, Access, COUNTERS, CounterArray, REGISTERS, Register};
 use keywalk_contract::{Config, Layout, Operation, Status, Table, WireClass, hem};
 use std::fmt::Write;
 
@@ -99,17 +99,25 @@ pub fn registers_markdown() -> String {
 /// The counters.
 #[must_use]
 pub fn counters_markdown() -> String {
-    let rows = COUNTERS.iter().map(|counter| {
-        let (low, high) = (counter.offset, counter.offset + REGISTER_BYTES);
-        vec![format!("{low:#05x}"), format!("{high:#05x}"), code(counter.name), counter.doc.trim().into()]
-    });
-    format!(
+    let row = |offset: u32, name: &str, doc: &str| {
+        vec![format!("{offset:#05x}"), format!("{:#05x}", offset + REGISTER_BYTES), code(name), doc.trim().into()]
+    };
+    let singles = COUNTERS.iter().map(|counter| row(counter.offset, counter.name, counter.doc));
+    let mut text = format!(
         "## Counters\n\n\
-         Counters have 64 bits, wrap, and are cleared by reset only. Reading the low half holds the high half: read \
-         low, then high. The high half of a counter whose low half was not read since reset reads as 0. Writes do \
-         nothing.\n\n{}",
-        table(&["Low half", "High half", "Counter", "Counts"], rows)
-    )
+         Counters have 64 bits, wrap, and are cleared by reset only. Reading a low half holds the high half that belongs \
+         to it until the next low half is read, whichever counter's: read low, then high. Writes do nothing.\n\n{}",
+        table(&["Low half", "High half", "Counter", "Counts"], singles)
+    );
+    for array in ARRAYS {
+        let CounterArray { name, offset, count, doc, element } = *array;
+        text += &format!("\n### Counters `{name}`\n\n{doc} {count} counters of 8 bytes from {offset:#05x} on.\n");
+        if let Some(element) = element {
+            let rows = (0..count).map(|number| row(array.offset_of(number), &element(number), &number.to_string()));
+            text += &format!("\n{}", table(&["Low half", "High half", "Counter", "Number"], rows));
+        }
+    }
+    text
 }
 
 /// The status codes with the wire class of a local and of a remote operation.
@@ -237,6 +245,22 @@ pub fn markdown() -> String {
     )
 }
 
+/// The constants of an array of counters.
+fn counter_array_group(array: &CounterArray) -> Group {
+    let doc = format!("{} The low half of number n is n * BYTES above OFFSET.", array.doc);
+    let mut constants = vec![
+        Constant::new("offset", format!("{:#05x}", array.offset), "Byte offset of number 0."),
+        Constant::new("bytes", "8".into(), "From one to the next."),
+        Constant::new("count", array.count.to_string(), "How many there are."),
+    ];
+    if let Some(element) = array.element {
+        constants.extend((0..array.count).map(|number| {
+            Constant::new(format!("{}_offset", element(number)), format!("{:#05x}", array.offset_of(number)), "")
+        }));
+    }
+    Group { name: format!("counters_{}", array.name), doc, constants }
+}
+
 /// Major and minor version of the register map.
 fn version() -> (u64, u64) {
     (field_of(regs::VERSION, &regs::version::MAJOR), field_of(regs::VERSION, &regs::version::MINOR))
@@ -299,6 +323,7 @@ fn groups() -> Vec<Group> {
     let doc = "Byte offsets of the low halves of the 64-bit counters. The high half is 4 bytes above; read it after \
                the low half.";
     groups.push(group("counter", doc, counters.collect()));
+    groups.extend(ARRAYS.iter().map(counter_array_group));
     let numbers = |codes: &[(&str, u8, &str)]| {
         codes.iter().map(|(name, code, doc)| Constant::new(*name, code.to_string(), *doc)).collect::<Vec<_>>()
     };

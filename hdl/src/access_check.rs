@@ -32,7 +32,8 @@ impl AccessCheck {
     /// Builds the module `access_check` and gives its name.
     ///
     /// Inputs besides the channels: `lookup_length_minus_one`, the switches `atomic_shape_check` and `hold_mode`. Outputs
-    /// besides the channels: `held_number` (under which `held` is to be kept), the pulses `mpt_hit` (a new request found
+    /// besides the channels: `checked_may_have_more` (the request touches several pages, if it is translated at all),
+    /// `held_number` (under which `held` is to be kept), the pulses `mpt_hit` (a new request found
     /// its entry) and `entry_found` (a request, new or not, went to the page split).
     pub fn build(design: &Design<'_>, config: &Config) -> String {
         let b = design.module("access_check");
@@ -85,6 +86,8 @@ impl AccessCheck {
         let s3_is_settled = s2_is_settled.delay("s3_is_settled");
         let s3_is_empty = s2_is_empty.delay("s3_is_empty");
         let s3_is_remote = s2_is_remote.delay("s3_is_remote");
+        // The read that failed, unless another failure goes before its status.
+        let s3_hop = ((s2_shape.none() & !s2_is_empty & s2.status.any()).repeat(2) & s2.hop).delay("s3_hop_of_status");
         let s3_page_shift = page_shift.delay("s3_page_shift");
         let s3_last = s2_last.delay("s3_last");
         let s3_overflows = s2_overflows.delay("s3_overflows");
@@ -169,7 +172,7 @@ impl AccessCheck {
             va: s3.va.delay("s4_va"),
             last: s3_last.low_bits(32).delay("s4_last"),
             status: select_first(&cases, status(Status::Ok)),
-            hop: s4_is_settled.repeat(2) & s3.hop.delay("s4_hop"),
+            hop: s3_hop.delay("s4_hop"),
             is_translated,
             is_empty: s4_is_empty,
             pages_minus_one: (s3_last_page - s3_first_page.low_bits(20)).delay("s4_pages_minus_one"),
@@ -179,7 +182,7 @@ impl AccessCheck {
             epoch: s3.epoch.low_bits(REGION_EPOCH_BITS).delay("s4_epoch"),
         };
         b.output("checked_valid", s3_valid.delay_reset("s4_valid"));
-        b.output("checked_has_more", s4_has_more & is_translated);
+        b.output("checked_may_have_more", s4_has_more);
         output_channel(b, "checked", checked);
         b.name().into()
     }

@@ -24,12 +24,16 @@ use crate::prim::{
     Credit, Design, Fifo, Record, delay_record, hold_record, input_channel, mux_record, output_channel,
     select_by_number, zero_record,
 };
-use crate::records::{ADMISSION_BITS, ContextAnswer, ContextLookup, EPOCH_BITS, Event, WalkRequest, WalkResult};
+use crate::records::{
+    ContextAnswer, ContextLookup, Event, HEM_EPOCH_BITS, REGION_EPOCH_BITS, STAMP_BITS, WalkRequest, WalkResult,
+};
 use crate::response_port::failed_table;
 use keywalk_contract::Config;
 
 /// Requests in flight.
 const DEPTH: u32 = 16;
+/// Places in a queue: far more than needed, so that it is made of block RAM and costs no LUT.
+const QUEUE_DEPTH: u32 = 128;
 
 crate::record! {
     /// A request as it comes from the context port.
@@ -79,9 +83,13 @@ impl ContextPort {
         b.output("accepted", accept.delay_reset("accepted_q"));
         b.output("empty", credit.full);
 
-        // Nothing is noted of the admission yet.
-        let s3_admission = b.literal(0, ADMISSION_BITS);
-        let s3_epoch = b.literal(0, EPOCH_BITS);
+        // What is noted of the admission. Nothing of a context is found under the epochs of regions.
+        let s1_generation = b.input("generation", 1).delay("s1_generation");
+        let s1_hem_epoch = b.input("hem_epoch", HEM_EPOCH_BITS).delay("s1_hem_epoch");
+        b.output("accepted_generation", s1_generation);
+        let s3_admission = b.literal(0, STAMP_BITS).concat(s1_generation.delay("s2_generation").delay("s3_generation"));
+        let s3_hem_epoch = s1_hem_epoch.delay("s2_hem_epoch").delay("s3_hem_epoch");
+        let s3_epoch = s3_hem_epoch.concat(b.literal(0, REGION_EPOCH_BITS));
 
         // Stage 1: the table set.
         let s1_valid = accept.delay_reset("s1_valid");
@@ -93,7 +101,8 @@ impl ContextPort {
         let s2_valid = s1_valid.delay_reset("s2_valid");
         let s2_table_set = table_set.delay("s2_table_set");
         let s2_shift = (base.resize(5) + s1.buf_pg_sz.resize(5)).delay("s2_shift");
-        let s2 = delay_record(s1, "s2");
+        // Reset keeps the stages out of shift registers, which cost LUTs.
+        let s2 = s1.map(&mut |name, field| field.delay_reset(&format!("s2_{name}")));
 
         // Stage 3: the displacement of a direct buffer's page.
         let displacement = s2.index.resize(52).shift_left(s2_shift).concat(b.literal(0, 12));
@@ -103,7 +112,7 @@ impl ContextPort {
         let s3_table_set = s2_table_set.delay("s3_table_set");
         let s3 = delay_record(s2, "s3");
 
-        let (lookup_queue, lookup) = Fifo::new(design, b, "lookups", DEPTH, ContextLookup::widths(config));
+        let (lookup_queue, lookup) = Fifo::new(design, b, "lookups", QUEUE_DEPTH, ContextLookup::widths(config));
         lookup_queue.push(
             s3_valid & !s3.is_walk,
             ContextLookup {
@@ -136,7 +145,7 @@ impl ContextPort {
             epoch: s3_epoch,
             ..zero_record(b, WalkRequest::widths(config))
         };
-        let (walk_queue, walks) = Fifo::new(design, b, "walks", DEPTH, WalkRequest::widths(config));
+        let (walk_queue, walks) = Fifo::new(design, b, "walks", QUEUE_DEPTH, WalkRequest::widths(config));
         walk_queue.push(s3_valid & s3.is_walk, walk);
         walk_queue.pop(b.input("walk_ready", 1));
         b.output("walk_valid", walks.out_valid);
@@ -146,7 +155,7 @@ impl ContextPort {
         let result_valid = b.input("result_valid", 1);
         let result = input_channel(b, "result", WalkResult::widths(config));
         let (_, failed) = failed_table(result.status);
-        let (result_queue, results) = Fifo::new(design, b, "results", DEPTH, ContextAnswer::widths(config));
+        let (result_queue, results) = Fifo::new(design, b, "results", QUEUE_DEPTH, ContextAnswer::widths(config));
         result_queue.push(
             result_valid & result.is_context,
             ContextAnswer {
@@ -162,22 +171,28 @@ impl ContextPort {
         );
         // Lookups have a place reserved as well, so that an answer never waits in the HEM lookup, where it would keep a
         // context from the requests.
-        let (answer_queue, answers) = Fifo::new(design, b, "answers", DEPTH, ContextAnswer::widths(config));
+        let (answer_queue, answers) = Fifo::new(design, b, "answers", QUEUE_DEPTH, ContextAnswer::widths(config));
         answer_queue.push(b.input("answer_valid", 1), input_channel(b, "answer", ContextAnswer::widths(config)));
-        b.output("answer_ready", answers.in_ready);
+        b.output("answer_ready", b.flag(true));
         let out_valid = b.register_reset("out_valid", 1, 0);
         let event_valid = b.register_reset("event_valid_q", 1, 0);
         let response_ready = b.input("context_response_ready", 1);
         let event_ready = b.input("event_ready", 1);
-        let may_load = ((!out_valid.value | response_ready) & (!event_valid.value | event_ready)).named("may_load");
+        // The cycle after a load tells whether the answer is an event.
+        let is_fresh = b.register_reset("is_fresh", 1, 0);
+        let is_event = b.forward("is_event", 1);
+        let may_answer = !out_valid.value | response_ready;
+        let may_load = (may_answer & !is_event.value & (!event_valid.value | event_ready)).named("may_load");
         let load = (may_load & (results.out_valid | answers.out_valid)).named("load");
         result_queue.pop(may_load);
         answer_queue.pop(may_load & !results.out_valid);
         let chosen = hold_record(mux_record(results.out_valid, results.out, answers.out), "out", load);
         let is_walk = results.out_valid.hold("out_is_walk", load);
-        let (names, _) = failed_table(results.out_valid.mux(results.out.status, answers.out.status));
+        let (names, _) = failed_table(chosen.status);
+        is_event.drive(is_fresh.value & names);
+        is_fresh.next(load);
         out_valid.next(load | (out_valid.value & !response_ready));
-        event_valid.next((load & names) | (event_valid.value & !event_ready));
+        event_valid.next(is_event.value | (event_valid.value & !event_ready));
         b.output("context_response_valid", out_valid.value);
         for (name, signal) in chosen.list() {
             if !matches!(name, "index" | "admission") {
@@ -197,7 +212,10 @@ impl ContextPort {
             va: is_walk.repeat(64) & chosen.index.resize(64),
         };
         output_channel(b, "event", event);
-        credit.update(accept, out_valid.value & response_ready, b.flag(false));
+        let finishes = (out_valid.value & response_ready).named("finishes");
+        credit.update(accept, finishes, b.flag(false));
+        b.output("finished", finishes.delay_reset("finished_q"));
+        b.output("finished_generation", chosen.admission.bit(0).delay("finished_generation_q"));
         b.name().into()
     }
 }

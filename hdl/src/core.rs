@@ -18,10 +18,10 @@
 
 use crate::access_check::AccessCheck;
 use crate::context_port::{ContextPort, ContextRequest};
-use crate::csr::Csr;
+use crate::csr::{Csr, GAUGE_BITS};
 use crate::entry_decode::EntryDecode;
 use crate::fault::Fault;
-use crate::fence::Fence;
+use crate::fence::{COUNT_BITS, Fence, Invalidate};
 use crate::hem_lookup::HemLookup;
 use crate::key_decoder::KeyDecoder;
 use crate::mpt_cache::MptCache;
@@ -29,16 +29,18 @@ use crate::mtr_walker::MtrWalker;
 use crate::page_split::PageSplit;
 use crate::prim::{Design, Fifo, Instance, Signal, drive_channel, input_channel, output_channel};
 use crate::records::{
-    Bt0Write, Checked, ContextAnswer, ContextLookup, Event, GeometryWrite, HEM_EPOCH_BITS, Held, LineRequest,
-    LineResponse, LookedUp, Lookup, MissRequest, MptFill, MptLine, Piece, REGION_EPOCH_BITS, Replay, Request,
-    STAMP_BITS, SegmentBeat, TlbFill, WalkRequest, WalkResult, held_bits,
+    BUCKET_EPOCH_BITS, Bt0Write, Checked, ContextAnswer, ContextLookup, Event, GeometryWrite, HEM_EPOCH_BITS, Held,
+    LineRequest, LineResponse, LookedUp, Lookup, MissRequest, MptFill, MptLine, Piece, REGION_EPOCH_BITS, Replay,
+    Request, SET_EPOCH_BITS, STAMP_BITS, SegmentBeat, TlbFill, WalkRequest, WalkResult, held_bits, line_context_bits,
 };
 use crate::response_port::{Response, ResponsePort};
 use crate::split_buffer::SplitBuffer;
 use crate::table_port::TablePort;
 use crate::tlb::Tlb;
 use crate::walk_queue::WalkQueue;
-use keywalk_contract::{Config, key::INDEX_BITS, regs};
+use keywalk_contract::regs::{self, COUNTERS, CounterName};
+use keywalk_contract::status::STATUS_BITS;
+use keywalk_contract::{Config, key};
 
 /// The block.
 pub struct Core;
@@ -119,12 +121,15 @@ impl Core {
         }
         context_port.drive("context_response_ready", b.input("context_response_ready", 1));
         fence.drive("invalidate_valid", b.input("invalidate_valid", 1));
-        fence.drive("invalidate_tag", b.input("invalidate_tag", config.tag_bits));
+        drive_channel(fence, "invalidate", input_channel(b, "invalidate", Invalidate::widths(config)));
         b.output("invalidate_ready", flag(fence, "invalidate_ready"));
         b.output("invalidated_valid", flag(fence, "invalidated_valid"));
         b.output("invalidated_tag", fence.output("invalidated_tag", config.tag_bits));
         fence.drive("invalidated_ready", b.input("invalidated_ready", 1));
-        fence.drive("done_valid", b.input("done_valid", 1));
+        for (port, width) in [("done_valid", 1), ("done_tag", config.tag_bits), ("done_function", config.function_bits)]
+        {
+            fence.drive(port, b.input(port, width));
+        }
         b.output("done_ready", b.flag(true));
         b.output("fault_valid", flag(fault, "fault_valid"));
         output_channel(b, "fault", fault.channel("fault", Event::widths(config)));
@@ -150,13 +155,24 @@ impl Core {
         ] {
             b.output(&format!("axil_{name}"), csr.output(&format!("axil_{name}"), width));
         }
-        for (name, width) in [("arvalid", 1), ("araddr", 64), ("arid", config.read_bits()), ("arlen", 8), ("rready", 1)]
-        {
+        let read_valid = flag(table_port, "arvalid");
+        let read_ready = b.input("tbl_arready", 1);
+        table_port.drive("arready", read_ready);
+        b.output("tbl_arvalid", read_valid);
+        for (name, width) in [("araddr", 64), ("arid", config.read_bits()), ("arlen", 8), ("rready", 1)] {
             b.output(&format!("tbl_{name}"), table_port.output(name, width));
         }
-        for (name, width) in [("arready", 1), ("rvalid", 1), ("rid", config.read_bits()), ("rresp", 2), ("rlast", 1)] {
+        let [line_valid, line_last] = ["rvalid", "rlast"].map(|name| {
+            let signal = b.input(&format!("tbl_{name}"), 1);
+            table_port.drive(name, signal);
+            signal
+        });
+        for (name, width) in [("rid", config.read_bits()), ("rresp", 2)] {
             table_port.drive(name, b.input(&format!("tbl_{name}"), width));
         }
+        // The table port takes what comes, always.
+        csr.drive("read_issued", (read_valid & read_ready).delay_reset("read_issued"));
+        csr.drive("read_landed", (line_valid & line_last).delay_reset("read_landed"));
         for lane in 0..config.table_data_bits / 128 {
             table_port.drive(&format!("rdata_{lane}"), b.input(&format!("tbl_rdata_{lane}"), 128));
         }
@@ -169,27 +185,33 @@ impl Core {
         wire(csr, "index_check", walk_queue, "index_check");
         split_buffer.drive("merge_bytes_max", csr.output("merge_bytes_max", 32));
         for set in 0..config.table_sets {
-            key_decoder.drive(&format!("mpt_mask_{set}"), csr.output(&format!("mpt_mask_{set}"), 24));
+            let port = format!("mpt_mask_{set}");
+            fan(csr.output(&port, key::INDEX_BITS), &[(key_decoder, &port), (fence, &port)]);
             let base = csr.output(&format!("page_shift_base_{set}"), 2);
             let port = format!("page_shift_base_{set}");
             fan(base, &[(entry_decode, &port), (context_port, &port)]);
         }
-        wire(csr, "geometry_write_valid", hem_lookup, "geometry_write_valid");
+        let geometry_write_valid = flag(csr, "geometry_write_valid");
+        hem_lookup.drive("geometry_write_valid", geometry_write_valid);
         drive_channel(hem_lookup, "geometry_write", csr.channel("geometry_write", GeometryWrite::widths(config)));
-        wire(csr, "bt0_write_valid", hem_lookup, "bt0_write_valid");
+        let bt0_write_valid = flag(csr, "bt0_write_valid");
+        hem_lookup.drive("bt0_write_valid", bt0_write_valid);
+        fence.drive("tables_written", geometry_write_valid | bt0_write_valid);
         drive_channel(hem_lookup, "bt0_write", csr.channel("bt0_write", Bt0Write::widths(config)));
         for (port, width) in [
             ("function_map_write_valid", 1),
             ("function_map_write_function", config.function_bits),
             ("function_map_write_table_set", config.table_set_bits()),
         ] {
-            fan(csr.output(port, width), &[(key_decoder, port), (context_port, port)]);
+            fan(csr.output(port, width), &[(key_decoder, port), (context_port, port), (fence, port)]);
         }
 
+        let generation = flag(fence, "generation");
+
         // Lookup.
-        for (port, width) in [("early_index", INDEX_BITS)] {
-            mpt_cache.drive(port, key_decoder.output(port, width));
-        }
+        let early_index = key_decoder.output("early_index", key::INDEX_BITS);
+        fan(early_index, &[(mpt_cache, "early_index"), (fence, "epoch_index")]);
+        fence.drive("epoch_table_set", key_decoder.output("early_table_set", config.table_set_bits()));
         let lookup_valid = flag(key_decoder, "lookup_valid");
         let lookup = key_decoder.channel("lookup", Lookup::widths(config));
         fan(lookup_valid, &[(mpt_cache, "lookup_valid"), (access_check, "lookup_valid")]);
@@ -197,12 +219,13 @@ impl Core {
         access_check.drive("lookup_length_minus_one", key_decoder.output("lookup_length_minus_one", 32));
         mpt_cache.drive("lookup_table_set", lookup.table_set);
         mpt_cache.drive("lookup_index", lookup.index);
-        mpt_cache.drive("lookup_epoch", lookup.epoch.low_bits(REGION_EPOCH_BITS));
+        mpt_cache.drive("lookup_is_replay", lookup.is_replay);
+        mpt_cache.drive("lookup_epoch", key_decoder.output("lookup_noted_epoch", REGION_EPOCH_BITS));
         wire(mpt_cache, "found", access_check, "found");
         access_check.drive("page_shift", mpt_cache.output("page_shift", 5));
         drive_channel(access_check, "line", mpt_cache.channel("line", MptLine::widths(config)));
         wire(access_check, "checked_valid", page_split, "checked_valid");
-        wire(access_check, "checked_has_more", page_split, "checked_has_more");
+        wire(access_check, "checked_may_have_more", page_split, "checked_may_have_more");
         drive_channel(page_split, "checked", access_check.channel("checked", Checked::widths(config)));
         wire(access_check, "held_valid", page_split, "held_valid");
         page_split.drive("held_number", access_check.output("held_number", held_bits(config)));
@@ -240,15 +263,16 @@ impl Core {
         split_buffer.drive("early_split_context", tlb.output("early_split_context", config.split_context_bits()));
         split_buffer.drive("early_split_slot", tlb.output("early_split_slot", config.split_page_bits()));
         wire(split_buffer, "old_toggle", walk_queue, "old_toggle");
-        wire(walk_queue, "place_freed", page_split, "walk_place_freed");
-        wire(walk_queue, "place_unused", page_split, "walk_place_unused");
+        wire(walk_queue, "walk_ended", page_split, "walk_ended");
+        wire(walk_queue, "walk_unused", page_split, "walk_unused");
         wire(walk_queue, "walk_valid", mtr_walker, "walk_valid");
         drive_channel(mtr_walker, "walk", walk_queue.channel("walk", WalkRequest::widths(config)));
-        wire(mtr_walker, "walk_ready", walk_queue, "walk_ready");
         let result_valid = flag(mtr_walker, "result_valid");
         let result = mtr_walker.channel("result", WalkResult::widths(config));
         wire(mtr_walker, "fill_valid", tlb, "fill_valid");
         drive_channel(tlb, "fill", mtr_walker.channel("fill", TlbFill::widths(config)));
+        walk_queue.drive("result_valid", result_valid);
+        walk_queue.drive("result_is_context", result.is_context);
         for target in [split_buffer, response_port, context_port] {
             target.drive("result_valid", result_valid);
             drive_channel(target, "result", result);
@@ -257,7 +281,8 @@ impl Core {
         page_split
             .drive("context_freed_number", split_buffer.output("context_freed_number", config.split_context_bits()));
         wire(split_buffer, "slot_freed", page_split, "slot_freed");
-        wire(split_buffer, "long_finished", page_split, "long_finished");
+        let long_finished = flag(split_buffer, "long_finished");
+        fan(long_finished, &[(page_split, "long_finished"), (fence, "long_finished")]);
         wire(split_buffer, "segment_valid", response_port, "segment_valid");
         drive_channel(response_port, "segment", split_buffer.channel("segment", SegmentBeat::widths(config)));
         wire(response_port, "segment_ready", split_buffer, "segment_ready");
@@ -268,10 +293,15 @@ impl Core {
             [(hem_lookup, "hem_request", "hem_line_valid"), (mtr_walker, "walk_request", "walk_line_valid")]
         {
             table_port.drive(&format!("{channel}_valid"), flag(client, "line_request_valid"));
-            drive_channel(table_port, channel, client.channel("line_request", LineRequest::widths(config)));
+            // A line is shared by those who ask for it within one generation: under one generation of the fence, that is.
+            let request = client.channel("line_request", LineRequest::widths(config));
+            drive_channel(table_port, channel, LineRequest { generation, ..request });
             client.drive("line_request_ready", flag(table_port, &format!("{channel}_ready")));
             client.drive("line_valid", flag(table_port, line_valid));
         }
+        wire(hem_lookup, "line_request_cancel", table_port, "cancel_hem_request");
+        let early_context = table_port.output("early_context", line_context_bits(config));
+        hem_lookup.drive("early_context", early_context);
         let line = table_port.channel("line", LineResponse::widths(config));
         drive_channel(hem_lookup, "line", line);
         drive_channel(mtr_walker, "line", line);
@@ -297,9 +327,30 @@ impl Core {
 
         // The fence.
         let accepted = flag(key_decoder, "accepted");
-        let finished = flag(response_port, "finished");
         fence.drive("request_accepted", accepted);
-        fence.drive("response_finished", finished);
+        wire(key_decoder, "accepted_generation", fence, "request_accepted_generation");
+        let region_epoch = fence.output("region_epoch", BUCKET_EPOCH_BITS);
+        fan(region_epoch, &[(key_decoder, "region_epoch"), (mpt_cache, "region_epoch")]);
+        for set in 0..config.table_sets {
+            let port = format!("set_epoch_{set}");
+            key_decoder.drive(&port, fence.output(&port, SET_EPOCH_BITS));
+        }
+        fan(fence.output("hem_epoch", HEM_EPOCH_BITS), &[(key_decoder, "hem_epoch"), (context_port, "hem_epoch")]);
+        fan(generation, &[(key_decoder, "generation"), (context_port, "generation")]);
+        fan(fence.output("now", STAMP_BITS), &[(key_decoder, "now"), (csr, "now")]);
+        fan(flag(response_port, "finished"), &[(fence, "response_finished"), (csr, "finished")]);
+        wire(response_port, "finished_generation", fence, "finished_generation");
+        fence.drive("finished_tag", response_port.output("finished_tag", config.tag_bits));
+        let finished_function = response_port.output("finished_function", config.function_bits);
+        fan(finished_function, &[(fence, "finished_function"), (csr, "finished_function")]);
+        let context_accepted = flag(context_port, "accepted");
+        fence.drive("context_accepted", context_accepted);
+        wire(context_port, "accepted_generation", fence, "context_accepted_generation");
+        wire(context_port, "finished", fence, "context_finished");
+        wire(context_port, "finished_generation", fence, "context_finished_generation");
+        let opens_long = looked_up_valid & looked_up.is_split & looked_up.is_long & looked_up.is_first;
+        fence.drive("long_opened", opens_long);
+        fence.drive("long_opened_generation", looked_up.admission.bit(0));
         let blocks_idle = [
             flag(key_decoder, "empty"),
             flag(context_port, "empty"),
@@ -310,16 +361,10 @@ impl Core {
         fence.drive("others_idle", all(&blocks_idle));
         let caches_ready = flag(mpt_cache, "ready") & flag(tlb, "ready") & flag(mtr_walker, "caches_ready");
         fence.drive("caches_ready", caches_ready);
-        key_decoder.drive("generation", b.flag(false));
-        key_decoder.drive("hem_epoch", b.literal(0, HEM_EPOCH_BITS));
-        key_decoder.drive("region_epoch", b.literal(0, 8));
-        key_decoder.drive("now", b.literal(0, STAMP_BITS));
-        for set in 0..config.table_sets {
-            key_decoder.drive(&format!("set_epoch_{set}"), b.literal(0, 6));
-        }
         let pause = flag(fence, "pause");
         let flush = flag(fence, "flush");
         fan(flush, &[(mpt_cache, "flush"), (tlb, "flush"), (mtr_walker, "flush")]);
+        hem_lookup.drive("pointer_flush", flush | flag(fence, "pointer_flush"));
         let blocks_ready = [
             flag(key_decoder, "ready"),
             flag(page_split, "ready"),
@@ -328,6 +373,8 @@ impl Core {
             flag(mtr_walker, "ready"),
             flag(table_port, "ready"),
             flag(context_port, "ready"),
+            flag(fence, "ready"),
+            flag(csr, "ready"),
         ];
         let scrubbed = (all(&blocks_ready) & caches_ready).delay_reset("scrubbed");
         let engine_ready = b.register_reset("engine_ready", 1, 0);
@@ -337,24 +384,48 @@ impl Core {
         csr.drive("engine_ready", engine_ready.value);
         csr.drive("engine_idle", (flag(fence, "idle") & !pause).delay_reset("engine_idle"));
 
-        // Counters, in the order of the register map.
-        let counts = [
-            accepted,
-            flag(response_port, "sent"),
-            flag(response_port, "failed"),
-            flag(access_check, "mpt_hit"),
-            miss_valid,
-            flag(tlb, "hit"),
-            flag(walk_queue, "missed"),
-            flag(table_port, "event_read"),
-            flag(table_port, "event_merged"),
-            flag(table_port, "event_error"),
-            flag(context_port, "accepted"),
-            flag(fence, "completed"),
-            flag(fault, "sent"),
-            flag(fault, "lost"),
-        ];
-        for (counter, pulse) in regs::COUNTERS.iter().zip(counts) {
+        // Counters.
+        csr.drive("finished_status", response_port.output("finished_status", STATUS_BITS));
+        csr.drive("finished_stamp", response_port.output("finished_stamp", STAMP_BITS));
+        csr.drive("tlb_missed", looked_up_valid & looked_up.is_miss);
+        csr.drive("tlb_missed_function", looked_up.function);
+        csr.drive("requests_in_flight", fence.output("in_flight", COUNT_BITS).resize(GAUGE_BITS));
+        for (counter, name) in COUNTERS.iter().zip(CounterName::ALL) {
+            let pulse = match name {
+                CounterName::Requests => accepted,
+                CounterName::Segments => flag(response_port, "sent"),
+                CounterName::Errors => flag(response_port, "failed"),
+                CounterName::MptHits => flag(access_check, "mpt_hit"),
+                CounterName::MptMisses => miss_valid,
+                CounterName::TlbHits => flag(tlb, "hit"),
+                CounterName::TlbMisses => flag(tlb, "missed"),
+                CounterName::TableReads => flag(table_port, "event_read"),
+                CounterName::TableReadsMerged => flag(table_port, "event_merged"),
+                CounterName::TableReadErrors => flag(table_port, "event_error"),
+                CounterName::ContextRequests => context_accepted,
+                CounterName::Invalidations => flag(fence, "completed"),
+                CounterName::Faults => flag(fault, "sent"),
+                CounterName::FaultsLost => flag(fault, "lost"),
+                CounterName::StrayReports => flag(fence, "stray_done"),
+                CounterName::MptEvictions => flag(mpt_cache, "evicted"),
+                CounterName::TlbEvictions => flag(tlb, "evicted"),
+                CounterName::HemHits => flag(hem_lookup, "pointer_hit"),
+                CounterName::HemMisses => flag(hem_lookup, "pointer_miss"),
+                CounterName::HemEvictions => flag(hem_lookup, "pointer_evicted"),
+                CounterName::MtrLowerHits => flag(mtr_walker, "lower_hit"),
+                CounterName::MtrLowerMisses => flag(mtr_walker, "lower_miss"),
+                CounterName::MtrLowerEvictions => flag(mtr_walker, "lower_evicted"),
+                CounterName::MtrUpperHits => flag(mtr_walker, "upper_hit"),
+                CounterName::MtrUpperMisses => flag(mtr_walker, "upper_miss"),
+                CounterName::MtrUpperEvictions => flag(mtr_walker, "upper_evicted"),
+                CounterName::HemReads0 => flag(hem_lookup, "read_issued_0"),
+                CounterName::HemReads1 => flag(hem_lookup, "read_issued_1"),
+                CounterName::HemReads2 => flag(hem_lookup, "read_issued_2"),
+                CounterName::HemReads3 => flag(hem_lookup, "read_issued_3"),
+                CounterName::MtrReads0 => flag(mtr_walker, "read_issued_0"),
+                CounterName::MtrReads1 => flag(mtr_walker, "read_issued_1"),
+                CounterName::MtrReads2 => flag(mtr_walker, "read_issued_2"),
+            };
             csr.drive(&format!("count_{}", counter.name), pulse);
         }
         b.name().into()

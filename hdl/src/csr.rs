@@ -9,7 +9,7 @@
 //! AXI4-Lite with 32 data bits. Write address and write data are taken independently, in either order. One write
 //! and one read are handled at a time, independently of each other. Every ready output is a register; responses
 //! are stable until they are taken. The low two bits of an address are ignored. An offset that holds neither a
-//! register nor a counter is answered with SLVERR, reads as 0 and ignores writes.
+//! register nor a counter is answered with SLVERR and reads as 0.
 //! Byte strobes choose the bytes of a readable register. A write-only register takes the whole word where any
 //! strobe is set. Writes to read-only registers and counters, and writes without a strobe, do nothing and are
 //! answered with OKAY.
@@ -20,47 +20,70 @@
 //!
 //! # Latency and throughput
 //! A write is answered three cycles after its address and data, and a read three cycles after its address. The low
-//! half of a counter takes up to [`TURN_CYCLES`] more, and so does any read in the first turn after reset. Every
-//! counter takes one event per cycle, all at once.
+//! half of a counter takes up to [`READ_EXTRA_CYCLES`] more, and longer before `ready`. Every counter takes one event
+//! per cycle, all at once.
 //!
 //! # Timing
-//! The longest paths are the adder of the counters, 32 bits behind a subtraction of a few bits, and the read
-//! selection, both between registers.
+//! The longest paths are the 64-bit adder behind a subtraction of [`EVENT_BITS`] bits, and the selection of a single
+//! counter's own bits, all between registers.
 //!
 //! # Reset and flush
-//! Reset puts every register to its reset value and every counter to 0. Events are counted from the first cycle
-//! after reset on: in the first turn the memory of the counters is written and not read. Nothing is flushed.
+//! Reset puts every register to its reset value. Then the memories of the counters are scrubbed, and `ready` rises;
+//! counters are not read before. The engine's requests, which all events come from, wait for `ready`.
 //!
 //! # Hazards
-//! Counters: each has a few bits of its own that count events as they come. A turn visits all counters in order; a
-//! visit adds to the 64-bit value in memory what the counter's own bits have advanced since the last visit, low
-//! half first, then the carry to the high half. A read of a low half waits for the visit and takes the sum, so it
-//! is exact; the high half that the same visit had in hand is held for the read of the high half. The own bits
-//! cannot overtake the memory: they wrap after more events than a turn has cycles.
+//! Counters: the total of each is in a memory. What has happened since is in a few own bits: of events that can come
+//! together in a shift register of 64 states each, of events that exclude each other (statuses, latencies, functions) in
+//! one memory for all, in which a counter is read, increased and written behind one another, two in a row forwarded. A
+//! visit adds to the total what the own bits have advanced since the last visit: their difference to the low bits of the
+//! total. Visits go round: six of eight to the single counters, one to all places of arrays, and one to the counter that is
+//! being read, unless it is a single one, which waits for its turn. So a read is exact. Own bits cannot overtake the total: they wrap after more events than there are
+//! cycles between two visits. A visit may follow another one of the same counter before that one is written: it adds more
+//! to the older total and comes to the right sum.
 //! Interrupts: an event in the cycle of a clearing write leaves the bit set.
 //!
 //! # Limits
-//! Counters wrap at 2^64. The high half of a counter whose low half was not read since reset is 0. A geometry that no
-//! table has is refused; one with more BT0 slots than the configuration holds is taken, and its upper slots stay unset.
+//! Counters wrap at 2^64. The high half belongs to the low half that was read last. A geometry that no table has is
+//! refused; one with more BT0 slots than the configuration holds is taken, and its upper slots stay unset.
 //! `num_mpts_log2` above 24 counts as 24, `page_shift_base` below 12 as 12.
 
-use crate::prim::{Builder, Design, Ram, RamStyle, Register, Signal, concat, or_all, output_channel, select_one_hot};
-use crate::records::{Bt0Write, GeometryWrite};
-use keywalk_contract::regs::{self, Access, COUNTERS, COUNTERS_OFFSET, CounterName, REGISTERS};
+use crate::prim::{
+    Builder, Count, Design, Ram, RamStyle, Register, Signal, Word, concat, encode_one_hot, or_all, output_channel,
+    select_one_hot, select_tree,
+};
+use crate::records::{Bt0Write, GeometryWrite, STAMP_BITS};
+use keywalk_contract::regs::{
+    self, ARRAYS, Access, ArrayName, COUNTED_FUNCTIONS, COUNTERS, COUNTERS_OFFSET, CounterName, LATENCY_RANGES,
+    REGISTERS,
+};
 use keywalk_contract::{Config, Field, Table, hem, key, mpt_entry, mtr};
 
 /// Bits of a register and of half a counter.
 const DATA_BITS: u32 = 32;
+/// Bits of a counter.
+const TOTAL_BITS: u32 = 64;
 /// Bits of the number of a 4-byte word in the address space.
 const WORD_BITS: u32 = regs::ADDRESS_BITS - 2;
-/// Cycles in which every counter is visited once: one for each half.
-pub const TURN_CYCLES: u32 = 2 * COUNTERS.len() as u32;
-/// Bits of a place in the turn: number of the counter, and 1 for the high half.
-const TURN_BITS: u32 = bits_for(TURN_CYCLES - 1);
-/// Own bits of a counter: they hold more events than a turn has cycles.
-const EVENT_BITS: u32 = bits_for(TURN_CYCLES);
-/// Word number of the first counter.
-const COUNTERS_WORD: u32 = COUNTERS_OFFSET / 4;
+/// Bits of a counter's place: its address without the low bits. It is its place in the memory of totals too.
+const PLACE_BITS: u32 = regs::ADDRESS_BITS - 3;
+/// Place of the first single counter.
+const SINGLES_PLACE: u32 = COUNTERS_OFFSET / 8;
+/// Own bits of a single counter.
+const SINGLE_BITS: u32 = 6;
+/// Own bits of a counter of an array.
+pub const EVENT_BITS: u32 = 15;
+/// Visits in a turn of slots: one of arrays, one for reads, the rest for single counters.
+const SLOTS: u32 = 8;
+const ARRAY_SLOT: u32 = 3;
+const READ_SLOT: u32 = 7;
+/// Cycles in which every single counter is visited.
+const SINGLES_TURN_CYCLES: u32 = (COUNTERS.len() as u32).div_ceil(SLOTS - 2) * SLOTS + SLOTS;
+/// Cycles that the low half of a counter may take more than a register: up to its turn, and the visit.
+pub const READ_EXTRA_CYCLES: u32 = SINGLES_TURN_CYCLES + 4;
+/// Bits of the number of reads in flight.
+const READ_COUNT_BITS: u32 = 9;
+/// Bits of the fields of the registers of what is in flight.
+pub const GAUGE_BITS: u32 = 16;
 
 const _: () = {
     let mut index = 0;
@@ -68,11 +91,25 @@ const _: () = {
         assert!(REGISTERS[index].offset == 4 * index as u32, "the registers are the lowest words, without gaps");
         index += 1;
     }
-    assert!(COUNTERS_WORD.is_multiple_of(1 << TURN_BITS), "a counter's place in the turn is the low bits of its word");
+    assert!(SINGLES_TURN_CYCLES < 1 << SINGLE_BITS, "own bits hold what happens between visits");
+    assert!(SLOTS << PLACE_BITS < 1 << EVENT_BITS, "own bits of arrays hold what happens between visits");
+    assert!(SINGLES_PLACE.is_multiple_of(1 << SINGLE_BITS), "a single counter's number is the low bits of its place");
     assert!(hem::PAGE_SHIFT_MIN.is_multiple_of(4), "the two low bits of a page shift are its distance to the least");
     assert!(mtr::PAGE_SHIFT_BASE_MAX == hem::PAGE_SHIFT_MIN + 3, "the distance has two bits");
     assert!(regs::key_space::PAGE_SHIFT_BASE.max() == mtr::PAGE_SHIFT_BASE_MAX as u64, "no page shift is above");
+    assert!(
+        place(ArrayName::Statuses) == 0x80 && place(ArrayName::Latencies) == 0xa0,
+        "bits of a place tell the array"
+    );
+    assert!(place(ArrayName::FunctionSuccesses) == 0x200, "likewise");
+    assert!(place(ArrayName::FunctionErrors) == 0x300 && place(ArrayName::FunctionTlbMisses) == 0x400, "likewise");
+    assert!(COUNTED_FUNCTIONS == 256, "a function is the low byte of a place");
 };
+
+/// Place of an array's first counter.
+const fn place(array: ArrayName) -> u32 {
+    ARRAYS[array as usize].offset / 8
+}
 
 /// Bits that hold `value`.
 const fn bits_for(value: u32) -> u32 {
@@ -184,74 +221,232 @@ impl<'a> Bank<'a> {
     }
 }
 
-/// Builds the module that brings half a counter up to date; gives its name.
-///
-/// Takes a half as stored with the counter's own bits, and gives the half's new value one cycle later. The high half of
-/// a counter comes in the cycle after its low half.
-fn counter_step_module(design: &Design<'_>) -> String {
-    let name = "csr_counter_step";
-    let b = design.module(name);
-    let is_high = b.input("is_high", 1);
-    let is_first_turn = b.input("is_first_turn", 1);
-    let stored = b.input("stored", DATA_BITS);
-    let events = b.input("events", EVENT_BITS);
+/// The next state of a single counter's own bits: a shift register that passes through all of its states. It takes one LUT,
+/// where a counter takes one for each bit.
+const fn next_state(state: u32) -> u32 {
+    let low = state & ((1 << (SINGLE_BITS - 1)) - 1);
+    let fed_back = (state >> (SINGLE_BITS - 1) ^ state >> (SINGLE_BITS - 2)) & 1 ^ (low == 0) as u32;
+    low << 1 | fed_back
+}
 
-    let carry = b.register("carry", 1);
-    let advance = (events - stored.low_bits(EVENT_BITS)).named("advance");
-    let addend = is_high.mux(carry.value.resize(EVENT_BITS), advance);
-    let sum = stored.add_wide(addend.resize(DATA_BITS)).named("sum");
-    carry.next(sum.bit(DATA_BITS));
-    // In the first turn the memory holds nothing yet: all events since reset are in the counter's own bits.
-    let initial = is_high.mux(b.literal(0, EVENT_BITS), events).resize(DATA_BITS);
-    b.output("value", is_first_turn.mux(initial, sum.low_bits(DATA_BITS)).delay("value_q"));
-    name.into()
+/// Number of events that have led to a state.
+fn decoded<'a>(state: Signal<'a>) -> Signal<'a> {
+    let b = state.builder();
+    let mut numbers = vec![0u32; 1 << SINGLE_BITS];
+    let mut reached = 0;
+    for number in 0..1 << SINGLE_BITS {
+        numbers[reached as usize] = number;
+        reached = next_state(reached);
+    }
+    assert_eq!(reached, 0, "all states are passed through");
+    let bits: Vec<_> = (0..SINGLE_BITS)
+        .rev()
+        .map(|bit| {
+            let values: Vec<_> = numbers.iter().map(|number| b.flag(number >> bit & 1 == 1)).collect();
+            select_tree(state, &values)
+        })
+        .collect();
+    concat(&bits)
+}
+
+/// The scrub of the memories of the counters.
+struct Clean<'a> {
+    busy: Signal<'a>,
+    address: Signal<'a>,
+}
+
+/// Own bits of counters whose events exclude each other.
+struct Events<'a> {
+    memory: Ram<'a, Word<u32>>,
+}
+
+impl<'a> Events<'a> {
+    /// A memory of `words` counters. `event` counts for number `index`; both come from registers or nearly so.
+    fn new(
+        b: &'a Builder<'a>,
+        name: &str,
+        words: u32,
+        clean: &Clean<'a>,
+        event: Signal<'a>,
+        index: Signal<'a>,
+    ) -> Self {
+        let named = |part: &str| format!("{name}_{part}");
+        let memory = Ram::of_words(b, name, words, RamStyle::Block, EVENT_BITS);
+        let index = clean.busy.mux(clean.address.low_bits(index.width()), index).named(&named("index"));
+        let clears = clean.busy.delay(&named("clears"));
+        let written = index.delay(&named("written_index"));
+        let valid = event.delay_reset(&named("valid"));
+        let follows = (valid & written.eq(index)).delay(&named("follows"));
+        let last = b.register(&named("last"), EVENT_BITS);
+        let before = follows.mux(last.value, memory.read_word(index, b.flag(true)));
+        let counts = !clears;
+        let after = ((counts.repeat(EVENT_BITS) & before) + counts.resize(EVENT_BITS)).named(&named("after"));
+        last.next(after);
+        memory.write_word(written, after, clears | valid);
+        Self { memory }
+    }
+
+    /// The own bits of a counter, one cycle later.
+    fn read(&self, index: Signal<'a>) -> Signal<'a> {
+        self.memory.read_word(index, index.builder().flag(true))
+    }
+}
+
+/// Range of a latency: the number of its highest bit.
+fn latency_range<'a>(latency: Signal<'a>) -> Signal<'a> {
+    let bits = LATENCY_RANGES.trailing_zeros();
+    let is_highest: Vec<_> = (0..LATENCY_RANGES)
+        .map(|bit| {
+            let is_set = if bit == 0 { latency.builder().flag(true) } else { latency.bit(bit) };
+            if bit + 1 == LATENCY_RANGES { is_set } else { is_set & latency.bits(LATENCY_RANGES - 1, bit + 1).none() }
+        })
+        .collect();
+    encode_one_hot(&is_highest, bits)
 }
 
 /// What the counters show to the read channel.
 struct Counters<'a> {
-    /// Place in the turn whose new value is shown.
-    place: Signal<'a>,
-    /// The new value of half a counter.
+    /// The memories are scrubbed.
+    ready: Signal<'a>,
+    /// The visit that was asked for by `read` has come to its end.
+    answers: Signal<'a>,
+    /// The counter that it visited.
     value: Signal<'a>,
-    /// The first turn: the value is the initial one.
-    is_first_turn: Signal<'a>,
 }
 
 impl<'a> Counters<'a> {
-    fn new(b: &'a Builder<'a>, step_module: &str, events: &[Signal<'a>]) -> Self {
-        let step = b.instance("counter_step", step_module);
+    /// `read` is set from the cycle in which `read_place` is meant until the answer; a visit may then begin.
+    fn new(
+        b: &'a Builder<'a>,
+        config: &Config,
+        singles: &[Signal<'a>],
+        read: Signal<'a>,
+        read_place: Signal<'a>,
+    ) -> Self {
+        // Which counter is visited: in the array slot, and in every cycle of the scrub, the next place of all.
+        let is_clean = b.register_reset("is_clean", 1, 0);
+        let slot = b.register_reset("slot", SLOTS.trailing_zeros(), ARRAY_SLOT.into());
+        slot.next_if(is_clean.value, slot.value + 1);
+        let [is_array_slot, is_read_slot] = [ARRAY_SLOT, READ_SLOT].map(|number| slot.value.is(number.into()));
+        let is_single_slot = !(is_array_slot | is_read_slot);
+        let round = b.register_reset("round", PLACE_BITS, 0);
+        let next_round = round.value.add_wide(is_array_slot.resize(PLACE_BITS));
+        round.next(next_round.low_bits(PLACE_BITS));
+        is_clean.next(is_clean.value | next_round.bit(PLACE_BITS));
+        let clean = Clean { busy: !is_clean.value, address: round.value };
 
-        let turn = b.register_reset("turn", TURN_BITS, 0);
-        let [is_first, is_first_1, is_first_2] =
-            ["is_first_turn", "is_first_turn_1", "is_first_turn_2"].map(|name| b.register_reset(name, 1, 1));
-        let ends = turn.value.is((TURN_CYCLES - 1).into()).named("turn_ends");
-        turn.next(ends.mux(b.literal(0, TURN_BITS), turn.value + 1));
-        is_first.next(is_first.value & !ends);
-        is_first_1.next(is_first.value);
-        is_first_2.next(is_first_1.value);
+        // Single counters.
+        let state = |(counter, event): (&regs::Counter, &Signal<'a>)| {
+            let own = b.register_reset(&format!("events_{}", counter.name), SINGLE_BITS, 0);
+            let low = own.value.low_bits(SINGLE_BITS - 1);
+            let taps = own.value.bit(SINGLE_BITS - 1) ^ own.value.bit(SINGLE_BITS - 2);
+            own.next_if(*event, low.concat(taps ^ low.none()));
+            own.value
+        };
+        let states: Vec<_> = COUNTERS.iter().zip(singles).map(state).collect();
 
-        let own: Vec<_> = COUNTERS
+        // Arrays.
+        let finished = b.input("finished", 1);
+        let status = b.input("finished_status", 8);
+        let statuses = Events::new(b, "statuses", 32, &clean, finished, status.low_bits(5));
+        // `now` is one cycle ahead of the last beat; x + !y = x - y - 1.
+        let latency = (b.input("now", STAMP_BITS) + !b.input("finished_stamp", STAMP_BITS)).delay("latency");
+        let range = latency_range(latency).delay("latency_range");
+        let is_ranged = finished.delay_reset("latency_valid").delay_reset("latency_range_valid");
+        let latencies = Events::new(b, "latencies", LATENCY_RANGES, &clean, is_ranged, range);
+        let function_bits = COUNTED_FUNCTIONS.trailing_zeros();
+        let function = b.input("finished_function", config.function_bits).resize(function_bits);
+        let outcome = status.any().concat(function);
+        let outcomes = Events::new(b, "outcomes", 2 * COUNTED_FUNCTIONS, &clean, finished, outcome);
+        let missed = b.input("tlb_missed", 1);
+        let missed_function = b.input("tlb_missed_function", config.function_bits).resize(function_bits);
+        let misses = Events::new(b, "misses", COUNTED_FUNCTIONS, &clean, missed, missed_function);
+
+        // Single counters take turns. Their own bits pass through registers that are cleared but for the one whose turn it is,
+        // so that an OR of all of them selects.
+        let single = b.register_reset("single", SINGLE_BITS, 0);
+        let is_last = single.value.is(COUNTERS.len() as u128 - 1);
+        let next_single = is_last.mux(b.literal(0, SINGLE_BITS), single.value + 1);
+        single.next_if(is_single_slot, next_single);
+        let waits: Vec<_> = COUNTERS
             .iter()
-            .zip(events)
-            .map(|(counter, event)| {
-                let own = b.register_reset(&format!("events_{}", counter.name), EVENT_BITS, 0);
-                own.next_if(*event, own.value + 1);
-                own.value
-            })
+            .enumerate()
+            .map(|(number, counter)| b.register_reset(&format!("waits_{}", counter.name), 1, (number != 0).into()))
             .collect();
+        let mut taken = Vec::new();
+        for (number, (counter, state)) in COUNTERS.iter().zip(&states).enumerate() {
+            let before = waits[(number + waits.len() - 1) % waits.len()];
+            waits[number].next_if(is_single_slot, before.value);
+            let own = waits[number].value.mux(b.literal(0, SINGLE_BITS), *state);
+            taken.push(own.delay(&format!("taken_{}", counter.name)));
+        }
 
-        // Place t reads the memory; one cycle later the step takes the half; two cycles later the result is written.
-        let memory = Ram::of_words(b, "counters", 1 << TURN_BITS, RamStyle::Distributed, DATA_BITS);
-        let place_1 = turn.value.delay("place_1");
-        let place_2 = place_1.delay("place_2");
-        step.drive("is_high", place_1.bit(0));
-        step.drive("is_first_turn", is_first_1.value);
-        step.drive("events", select(turn.value.high_bits(TURN_BITS - 1), &own).delay("own_1"));
-        step.drive("stored", memory.read_word(turn.value, b.flag(true)));
-        let value = step.output("value", DATA_BITS);
-        // Until the first result comes, two words get meaningless values; the first turn writes them again.
-        memory.write_word(place_2, value, b.flag(true));
-        Self { place: place_2, value, is_first_turn: is_first_2.value }
+        // Visit 0: its place. A counter that is read is visited in the read slot, a single one when it has its turn.
+        let single_page = b.literal((SINGLES_PLACE >> SINGLE_BITS).into(), PLACE_BITS - SINGLE_BITS);
+        let single_place = single_page.concat(single.value);
+        let visited =
+            is_single_slot.mux(single_place, is_read_slot.mux(read_place, round.value)).named("visited_place");
+        let is_in_single_page = |place: Signal<'a>| place.high_bits(PLACE_BITS - SINGLE_BITS).eq(single_page);
+        let reads_single = is_in_single_page(read_place).delay("reads_single");
+        let is_its_turn = read_place.low_bits(SINGLE_BITS).eq(single.value);
+        let may_ask = reads_single.mux(is_single_slot & is_its_turn, is_read_slot);
+        let is_asked = b.register_reset("is_asked", 1, 0);
+        let asks = (may_ask & read & !is_asked.value).named("asks");
+        is_asked.next(read & (is_asked.value | asks));
+        let v0_place = visited.delay("v0_place");
+        let v0_is_single = is_single_slot.delay("v0_is_single");
+        let v0_clears = clean.busy.delay("v0_clears");
+        let v0_asked = asks.delay_reset("v0_asked");
+
+        // Visit 1: total and own bits arrive.
+        let totals = Ram::of_words(b, "totals", 1 << PLACE_BITS, RamStyle::Block, TOTAL_BITS);
+        let total = totals.read_word(v0_place, b.flag(true));
+        let state = or_all(&taken).delay("v1_state");
+        let own_status = statuses.read(v0_place.low_bits(5));
+        let own_latency = latencies.read(v0_place.low_bits(4));
+        let own_outcome = outcomes.read(v0_place.low_bits(function_bits + 1));
+        let own_misses = misses.read(v0_place.low_bits(function_bits));
+        // Misses begin at 0x400, outcomes at 0x200; below, 0x80 is the place of statuses and 0x20 more that of latencies.
+        let [is_misses, is_outcome, is_latency] = [10, 9, 5].map(|bit| v0_place.bit(bit));
+        let is_array = |name: &str, flag: Signal<'a>| (flag & !v0_is_single & !v0_clears).delay(name);
+        let v1_is_misses = is_array("v1_is_misses", is_misses);
+        let v1_is_outcome = is_array("v1_is_outcome", !is_misses & is_outcome);
+        let v1_is_latency = is_array("v1_is_latency", !is_misses & !is_outcome & is_latency);
+        let v1_is_status = is_array("v1_is_status", !is_misses & !is_outcome & !is_latency);
+        let v1_place = v0_place.delay_reset("v1_place");
+        let v1_is_single = v0_is_single.delay("v1_is_single");
+        // Only its turn gives the own bits of a single counter.
+        let v1_writes = (v0_clears | v0_is_single | !is_in_single_page(v0_place)).delay("v1_writes");
+        let v1_clears = v0_clears.delay("v1_clears");
+        let v1_asked = v0_asked.delay_reset("v1_asked");
+
+        // Visit 2: the sum. Registers that are cleared select the own bits; a scrub clears all of them.
+        let if_set = |flag: Signal<'a>, signal: Signal<'a>| flag.mux(signal, b.literal(0, signal.width()));
+        let v2_total = if_set(!v1_clears, total).delay("v2_total");
+        let v2_single = if_set(v1_is_single, decoded(state)).delay("v2_single").resize(EVENT_BITS);
+        let v2_own = [
+            if_set(v1_is_status, own_status).delay("v2_status"),
+            if_set(v1_is_latency, own_latency).delay("v2_latency"),
+            if_set(v1_is_outcome, own_outcome).delay("v2_outcome"),
+            if_set(v1_is_misses, own_misses).delay("v2_misses"),
+            v2_single,
+        ];
+        let v2_own = or_all(&v2_own).named("v2_own");
+        let v2_is_single = v1_is_single.delay("v2_is_single");
+        let v2_writes = v1_writes.delay("v2_writes");
+        let v2_place = v1_place.delay_reset("v2_place");
+        let v2_asked = v1_asked.delay_reset("v2_asked");
+        let advance = (v2_own - v2_total.low_bits(EVENT_BITS)).named("advance");
+        let high = (!v2_is_single).repeat(EVENT_BITS - SINGLE_BITS) & advance.high_bits(EVENT_BITS - SINGLE_BITS);
+        let sum = v2_total + high.concat(advance.low_bits(SINGLE_BITS)).resize(TOTAL_BITS);
+
+        // Visit 3: it is written.
+        let value = sum.delay("v3_value");
+        let v3_place = v2_place.delay_reset("v3_place");
+        totals.write_word(v3_place, value, v2_writes.delay("v3_writes"));
+        let answers = v2_asked.delay_reset("v3_asked");
+        b.output("ready", is_clean.value);
+        Self { ready: is_clean.value, answers, value }
     }
 }
 
@@ -298,14 +493,19 @@ impl<'a> Write<'a> {
         let is_decoded = address_full & address_full.delay_reset("write_is_decoded");
         let word = address[0].high_bits(WORD_BITS);
         let writable = REGISTERS.iter().filter(|register| register.access != Access::ReadOnly);
+        let number_bits = bits_for(REGISTERS.len() as u32 - 1);
+        let is_first_page = word.high_bits(WORD_BITS - number_bits).none();
         let named = writable.map(|register| {
-            let flag = word.is((register.offset / 4).into()).delay(&format!("write_names_{}", register.name));
-            (register.offset, flag)
+            let is_number = word.low_bits(number_bits).is((register.offset / 4).into());
+            (register.offset, (is_first_page & is_number).delay(&format!("write_names_{}", register.name)))
         });
+        // Counters take writes, and so does what is not used behind them.
+        let is_below_counters = word.high_bits(WORD_BITS - (COUNTERS_OFFSET / 4).trailing_zeros()).none();
+        let is_nothing = is_below_counters & !below(word, REGISTERS.len() as u32);
         Self {
             go,
             named: named.collect(),
-            is_nothing: Mapped::new(word).is_nothing().delay("write_names_nothing"),
+            is_nothing: is_nothing.delay("write_names_nothing"),
             data: data[0],
             strobes: data[1],
             is_waiting: is_decoded & data_full & !response_valid.value,
@@ -339,16 +539,16 @@ struct Mapped<'a> {
 
 impl<'a> Mapped<'a> {
     fn new(word: Signal<'a>) -> Self {
-        let base = COUNTERS_WORD >> TURN_BITS;
-        Self {
-            is_register: below(word, REGISTERS.len() as u32),
-            is_counter: word.high_bits(WORD_BITS - TURN_BITS).is(base.into())
-                & below(word.low_bits(TURN_BITS), TURN_CYCLES),
-        }
-    }
-
-    fn is_nothing(&self) -> Signal<'a> {
-        !(self.is_register | self.is_counter)
+        // Words from a multiple of a power of two on, at most so many.
+        let is_in = |first: u32, count: u32| {
+            let bits = count.next_power_of_two().trailing_zeros();
+            let base = word.high_bits(WORD_BITS - bits).is((first >> bits).into());
+            base & below(word.low_bits(bits), count)
+        };
+        let singles = is_in(COUNTERS_OFFSET / 4, 2 * COUNTERS.len() as u32);
+        let arrays = ARRAYS.iter().map(|array| is_in(array.offset / 4, 2 * array.count));
+        let counters: Vec<_> = [singles].into_iter().chain(arrays).collect();
+        Self { is_register: below(word, REGISTERS.len() as u32), is_counter: or_all(&counters) }
     }
 }
 
@@ -465,8 +665,34 @@ impl<'a> Commits<'a> {
     }
 }
 
-/// The read channels. `words` are the registers' values in order of offset.
-fn read<'a>(b: &'a Builder<'a>, words: &[Signal<'a>], counters: &Counters<'a>) {
+/// The register of that word, one cycle later: the OR of two parts, both zero where there is none. Registers whose bits
+/// are all stored are selected apart from those that are mostly empty.
+fn register_of<'a>(word: Signal<'a>, words: &[Signal<'a>]) -> [Signal<'a>; 2] {
+    let b = word.builder();
+    let number_bits = bits_for(words.len() as u32 - 1);
+    let is_first_page = word.high_bits(WORD_BITS - number_bits).none();
+    let is_full = |register: &regs::Register| {
+        register.access == Access::ReadWrite
+            && register.fields.iter().map(|field| field.width).sum::<u32>() == DATA_BITS
+    };
+    let (mut full, mut others) = (Vec::new(), Vec::new());
+    for (register, value) in REGISTERS.iter().zip(words) {
+        let is_it = word.low_bits(number_bits).is((register.offset / 4).into());
+        let list = if is_full(register) { &mut full } else { &mut others };
+        list.push((is_it, *value));
+    }
+    let flags: Vec<_> = full.iter().map(|(is_it, _)| *is_it).collect();
+    let number_of_full = bits_for(full.len() as u32 - 1);
+    let values: Vec<_> = full.iter().map(|(_, value)| *value).collect();
+    let chosen = select(encode_one_hot(&flags, number_of_full), &values);
+    let zero = b.literal(0, DATA_BITS);
+    let full = (or_all(&flags) & is_first_page).mux(chosen, zero).delay("read_full");
+    let others = is_first_page.mux(select_one_hot(&others), zero).delay("read_others");
+    [full, others]
+}
+
+/// The read channels. `words` are the registers' values in order of offset, `singles` the events of the single counters.
+fn read<'a>(b: &'a Builder<'a>, config: &Config, words: &[Signal<'a>], singles: &[Signal<'a>]) {
     let busy = b.register_reset("read_busy", 1, 0);
     let response_valid = b.register_reset("rvalid_q", 1, 0);
     let take = (b.input("axil_arvalid", 1) & !busy.value).named("ar_take");
@@ -475,34 +701,29 @@ fn read<'a>(b: &'a Builder<'a>, words: &[Signal<'a>], counters: &Counters<'a>) {
     b.output("axil_arready", !busy.value);
     let address = b.input("axil_araddr", regs::ADDRESS_BITS).hold("araddr_q", take);
     let word = address.high_bits(WORD_BITS);
-    let place = word.low_bits(TURN_BITS);
-    let is_high = place.bit(0);
-
-    // High halves as they were when the low half was last read; the first turn fills in the initial values.
-    let held = Ram::of_words(b, "held", 1 << (TURN_BITS - 1), RamStyle::Distributed, DATA_BITS);
-    let held_value = held.read_word(place.high_bits(TURN_BITS - 1), b.flag(true));
-    let is_filled = (!counters.is_first_turn).delay_reset("held_is_filled");
 
     let mapped = Mapped::new(word);
     let is_register = mapped.is_register.delay("read_is_register");
-    let is_low = (mapped.is_counter & !is_high).delay("read_is_low");
-    let is_held = (mapped.is_counter & is_high).delay("read_is_high");
-    let is_nothing = mapped.is_nothing().delay("read_is_nothing");
-    let register = select(word.low_bits(bits_for(words.len() as u32 - 1)), words).delay("read_register");
-    // One cycle for the memory and for the delayed signals above, then a low half waits for its visit.
+    let is_low = (mapped.is_counter & !word.bit(0)).delay("read_is_low");
+    let is_high = (mapped.is_counter & word.bit(0)).delay("read_is_high");
+    let register = register_of(word, words);
+    // One cycle for the signals above, then a low half waits for its visit.
     let is_settled = busy.value.delay_reset("read_is_settled");
-    let is_visited = counters.place.eq(place);
-    let can_answer = busy.value & is_settled & is_filled & !response_valid.value;
-    let answer = (can_answer & (!is_low | is_visited)).named("read_answer");
+    let can_answer = busy.value & is_settled & !response_valid.value;
+    let counters_ready = b.forward("counters_ready_now", 1);
+    let asks = (can_answer & is_low & counters_ready.value).named("read_asks");
+    let counters = Counters::new(b, config, singles, asks, word.high_bits(PLACE_BITS));
+    counters_ready.drive(counters.ready);
+    let answer = (can_answer & (!is_low | counters.answers)).named("read_answer");
     response_valid.next(answer | (response_valid.value & !taken));
-
-    let hold = (answer & is_low).delay_reset("hold_high") | counters.is_first_turn;
-    held.write_word(counters.place.high_bits(TURN_BITS - 1), counters.value, hold & counters.place.bit(0));
-
-    let data = select_one_hot(&[(is_register, register), (is_low, counters.value), (is_held, held_value)]);
+    let held = b.register_reset("held_high", DATA_BITS, 0);
+    held.next_if(counters.answers, counters.value.high_bits(DATA_BITS));
+    let high = held.value;
+    let low = counters.value.low_bits(DATA_BITS);
+    let data = register[0] | register[1] | (is_low.repeat(DATA_BITS) & low) | (is_high.repeat(DATA_BITS) & high);
     b.output("axil_rvalid", response_valid.value);
     b.output("axil_rdata", data.hold("rdata_q", answer));
-    b.output("axil_rresp", response(is_nothing.hold("read_error", answer)));
+    b.output("axil_rresp", response((!is_register & !is_low & !is_high).hold("read_error", answer)));
 }
 
 /// The block.
@@ -512,7 +733,6 @@ impl Csr {
     /// Builds module `csr`; gives its name.
     pub fn build(design: &Design<'_>, config: &Config) -> String {
         let name = "csr";
-        let step = counter_step_module(design);
         let b = design.module(name);
         let engine_ready = b.input("engine_ready", 1);
         let engine_idle = b.input("engine_idle", 1);
@@ -544,7 +764,9 @@ impl Csr {
         });
         b.output("interrupt_pin", or_all(&interrupts.map(|(_, _, raised)| raised)).delay_reset("interrupt_q"));
 
-        let counters = Counters::new(b, &step, &events);
+        let read_issued = b.input("read_issued", 1);
+        let reads = Count::new(b, "reads_in_flight_q", READ_COUNT_BITS, read_issued, b.input("read_landed", 1));
+        let requests = b.input("requests_in_flight", GAUGE_BITS);
         let constant = |value: u32| b.literal(value.into(), DATA_BITS);
         let read_only = [
             (regs::id::REGISTER, constant(regs::ID)),
@@ -554,6 +776,11 @@ impl Csr {
                 word_of(b, &[(regs::status::READY, engine_ready), (regs::status::IDLE, engine_idle)]),
             ),
             (regs::hold_bytes_max::REGISTER, constant(config.hold_bytes_max())),
+            (regs::requests_in_flight::REGISTER, word_of(b, &[(regs::requests_in_flight::COUNT, requests)])),
+            (
+                regs::reads_in_flight::REGISTER,
+                word_of(b, &[(regs::reads_in_flight::COUNT, reads.value().resize(GAUGE_BITS))]),
+            ),
             (regs::interrupt_status::REGISTER, word_of(b, &interrupts.map(|(bit, pending, _)| (bit, pending)))),
         ];
         let words = REGISTERS.iter().map(|register| match register.access {
@@ -563,7 +790,7 @@ impl Csr {
                 read_only.iter().find(|(other, _)| other.offset == register.offset).expect("a listed register").1
             }
         });
-        read(b, &words.collect::<Vec<_>>(), &counters);
+        read(b, config, &words.collect::<Vec<_>>(), &events);
         name.into()
     }
 }

@@ -5,8 +5,9 @@
 //! operation, the page shift. The line goes into the cache; the request looks it up there like any other. A request
 //! without an entry, or with one that is not VALID, takes a status along instead.
 //!
-//! **Handshake.** Channel `replay` in, always ready. Channel `fill` out in the same cycle, `fill_page_shift` one cycle and
-//! `fill_line` three cycles later; channel `decoded` out two cycles later. All of them are valid only.
+//! **Handshake.** Channel `replay` in, always ready. Channel `fill` out in the same cycle, off the replay without a
+//! register, `fill_page_shift` one cycle and `fill_line` three cycles later; channel `decoded` out two cycles later. All
+//! of them are valid only.
 //!
 //! **Latency and throughput.** Two cycles to `decoded`; one entry per cycle.
 //!
@@ -14,8 +15,8 @@
 //!
 //! **Reset and flush.** Reset drops what is inside.
 //!
-//! **Hazards.** The request reaches the lookup in the cycle in which the cache shows the tag. Should the fill have been
-//! dropped or overwritten by then, the request misses again.
+//! **Hazards.** The request reaches the lookup no sooner than the cache shows the tag. Should the fill have been dropped
+//! or overwritten by then, the request misses again. A failure of the HEM lookup goes before the state of the entry.
 //!
 //! **Limits.** None: nothing waits here.
 

@@ -5,30 +5,50 @@
 //! `answer` with an address. Each lookup in flight is a context: a number, and words in memories; there is no state
 //! machine per lookup.
 //!
-//! Two pipes share the work. The *new* pipe takes a lookup in, turns the object number into level indices, reads the BT0
-//! slot, and leaves a plan of the remaining levels in memory. The *landing* pipe takes the lines that arrive, picks the
-//! pointer out, checks it, and adds what the plan says. Either pipe ends in a line request, a replay or an answer; each
-//! of the three is a [`Merge`] of both pipes, the landing pipe first.
+//! Two pipes share the work. The *new* pipe takes a lookup in, turns the object number into what is added to the pointer
+//! of each level, and reads the BT0 slot and the pointer caches side by side; it starts at the deepest pointer that is
+//! known. The *landing* pipe takes the lines that arrive, checks the pointer, adds what the new pipe has left in memory,
+//! and puts the pointer into a cache. Either pipe makes one *step* of a lookup: the next read, or the end. The steps of
+//! both go through one [`Merge`], the landing pipe first. Only the end of a miss whose entry has landed goes its own way.
 //!
-//! **Handshake.** Channels `miss`, `lookup` in and `replay`, `answer`, `line_request` out are ready/valid. The ready
-//! outputs depend on registers only: one of the two inputs has the turn, and the turn passes to the other one where that
-//! one waits. `line_valid` has no ready: a line is taken in every cycle. A context number on the table port is below
-//! `hem_contexts`. `geometry_write_valid` and `bt0_write_valid` carry one write per cycle and are ignored before `ready`.
+//! Two caches hold pointers that reads have returned. That of chunk pointers has the configured shape. That of the pointers
+//! one level above has as many places, but one way: each of its pointers covers 512 chunks or more, so that few are in
+//! use. Those two levels above, which only tables of three hops have, are not cached: an MPT of 2^24 entries has one, and
+//! it is asked for only where one of the at most 512 pointers below is not known. A key is the HEM epoch, the table set,
+//! the table, the alignment check at the acceptance, and
+//! the chunk number without the bits that are counted below the level.
 //!
-//! **Latency and throughput.** From acceptance to `line_request_valid` 7 cycles, from `line_valid` to the next
-//! `line_request_valid`, to `replay_valid` or to `answer_valid` 3 cycles, if nothing else is in the way. One lookup and
-//! one line per cycle. A level-0 index at or above `bt_num` costs about 20 cycles more, to that lookup only; such
-//! lookups pass the divider one after another.
+//! Only a pointer that a lookup wanted is cached, and none of its neighbours in the line: a driver leaves stale pointers
+//! in memory and writes new ones without telling, so that a pointer counts only once somebody has asked for it. Nor is
+//! one cached that is zero, not aligned to 4 KiB, or read with an error: lookups that want it fail anew, or succeed once
+//! it has been mended.
 //!
-//! **Timing.** The divisions by powers of two have stages of their own; the address adders (64 bits) share a stage with
-//! the selection of what is added only.
+//! **Handshake.** Channels `miss`, `lookup` in and `replay`, `answer` out are ready/valid. The ready outputs depend on
+//! registers only: one of the two inputs has the turn, and the turn passes to the other one where that one waits.
+//! `line_request` is ready/valid, but what is offered may change from cycle to cycle until it is taken, and it is void
+//! where `line_request_cancel` is set: a lookup that ends without an entry takes its turn there too. `line_valid` has
+//! no ready: a line is taken in every cycle; `early_context` tells its context one cycle before. A context number on
+//! the table port is below `hem_contexts`. `geometry_write_valid` and `bt0_write_valid` carry one write per cycle and are
+//! ignored before `ready`. `pointer_flush`, `pointer_hit`, `pointer_miss`, `pointer_evicted` and `read_issued_<level>` are
+//! pulses. A lookup of a table with hops counts as hit where it starts at a cached pointer, else as miss.
+//!
+//! **Latency and throughput.** From acceptance to `line_request_valid` 4 cycles, from `line_valid` to the next
+//! `line_request_valid` 1 cycle, to `replay_valid` 2 cycles; to `answer_valid` 4 cycles; if nothing else is in the way.
+//! One lookup, one line and one step per cycle. A level-0 index at or above `bt_num` costs about 40 cycles more, to that
+//! lookup only, if no pointer of it is cached; such lookups pass the divider one after another.
+//!
+//! **Timing.** The new pipe shifts (1), shifts and masks further beside the reads (2), and adds (3). The landing pipe
+//! adds straight off the memories (0), and checks the pointer while the sum is offered (1).
 //!
 //! **Reset and flush.** Reset forgets all lookups. After it every BT0 slot is set to "unset" and every geometry to its
-//! reset value; `ready` rises when that is done. Lines asked for before a reset must not arrive after it.
+//! reset value, and the caches are scrubbed; `ready` rises when that is done. Lines asked for before a reset must not
+//! arrive after it. `pointer_flush` and every write of a geometry or a BT0 slot empty the caches; while that lasts, as
+//! many cycles as a cache has sets, lookups go on and find nothing.
 //!
-//! **Hazards.** A lookup sees a geometry or BT0 write if it is accepted two cycles or more after it. A lookup in flight
-//! while its table's geometry or slot is written uses the old or the new value. Context numbers are given back
-//! when the last word of the context has been read, so that they can be reused at once.
+//! **Hazards.** A lookup sees a geometry or BT0 write if it is accepted three cycles or more after it. A lookup in flight
+//! while its table's geometry or slot is written uses the old or the new value, and may cache a pointer after the flush,
+//! under its own epoch: whoever writes changes the HEM epoch. The alignment check is sampled at the acceptance. Context
+//! numbers are given back when the last word of the context has been read, so that they can be reused at once.
 //!
 //! **Limits.** `hem_contexts` lookups in flight; every queue holds one record per context and cannot overflow. The legal
 //! ranges of a geometry (contract) are not checked here. Of table code 7 no write is accepted, so that it reads as a table
@@ -36,15 +56,17 @@
 
 use crate::modulo::{self, Modulo};
 use crate::prim::{
-    Builder, Credit, Design, Fifo, FreeList, Merge, Ram, RamStyle, Record, Signal, concat, delay_record, hold_record,
-    input_channel, mux_record, output_channel, scrub,
+    Builder, Cache, CacheKey, CacheShape, Credit, Design, Fifo, FreeList, Merge, Ram, RamStyle, Signal, concat,
+    delay_record, input_channel, mux_record, or_all, output_channel, scrub, select_tree,
 };
 use crate::record;
 use crate::records::{
-    ADMISSION_BITS, Bt0Write, ContextAnswer, ContextLookup, GeometryWrite, LineRequest, LineResponse, MissRequest,
-    Replay, line_context_bits,
+    ADMISSION_BITS, Bt0Write, ContextAnswer, ContextLookup, GeometryWrite, HEM_EPOCH_BITS, LineRequest, LineResponse,
+    MissRequest, Replay, line_context_bits,
 };
-use keywalk_contract::hem::{BA_ENTRY_BYTES_LOG2, ENTRY_BYTES_LOG2, PAGE_SHIFT_MIN, TABLE_BITS, TABLE_CODE_MTR};
+use keywalk_contract::hem::{
+    BA_ENTRY_BYTES_LOG2, ENTRY_BYTES_LOG2, HOP_MAX, PAGE_SHIFT_MIN, TABLE_BITS, TABLE_CODE_MTR,
+};
 use keywalk_contract::{Config, Status, Table, mpt_entry, status};
 
 /// Bits of an object number, and of everything that is divided out of it.
@@ -57,6 +79,9 @@ const LEVEL_INDEX_BITS: u32 = PAGE_ENTRIES_LOG2_MIN + 15;
 const SECOND_LAST_BITS: u32 = 16;
 /// Where two more levels follow: 32 bits less twice 10 or more, or 9 bits.
 const THIRD_LAST_BITS: u32 = 10;
+/// Most significant bits that a chunk number has without one level index, and without two.
+const UPPER_BITS: u32 = INDEX_BITS - PAGE_ENTRIES_LOG2_MIN;
+const TOP_BITS: u32 = INDEX_BITS - 2 * PAGE_ENTRIES_LOG2_MIN;
 /// log2 of the smallest entry's bytes.
 const ENTRY_BYTES_LOG2_MIN: u32 = *ENTRY_BYTES_LOG2.start();
 /// Bits of an entry's offset in the largest chunk, in units of the smallest entry.
@@ -66,15 +91,38 @@ const MPT_ENTRY_BYTES_LOG2: u32 = mpt_entry::ENTRY_BYTES.ilog2();
 /// Bits of a status inside the block.
 const SHORT_STATUS_BITS: u32 = 4;
 const _: () = assert!((Status::HemBusError as u32) < 1 << SHORT_STATUS_BITS, "the statuses in use fit");
+/// Low bits of an address that a pipe adds up itself: half of the bits above the words. The rest follows when the step is
+/// taken, which halves the carry chain behind the memories, and one adder does for both pipes.
+const LOW_BITS: u32 = 35;
+const _: () = assert!(LOW_BITS >= LEVEL_INDEX_BITS + BA_ENTRY_BYTES_LOG2, "what is added ends below");
+/// Bits of a page-aligned pointer that are not zero.
+const POINTER_BITS: u32 = 64 - PAGE_SHIFT_MIN;
+/// Levels of pointers that are cached.
+const POINTER_LEVELS: usize = 2;
+const CACHE_NAMES: [&str; POINTER_LEVELS] = ["chunk_cache", "upper_cache"];
+/// Bits of the distance of a read: the number of pointers that it and the reads after it return. 0 for the entry.
+const DISTANCE_BITS: u32 = 2;
 
 record! {
-    /// Geometry of a context table as the new pipe uses it.
-    struct Geometry(_config) {
+    /// Geometry of a context table: what the first stage shifts by, in LUT RAM, because block RAM is slow.
+    struct Shifts(_config) {
         hop_num: 2,
         ba_pg_sz: 4,
-        buf_pg_sz: 4,
         /// log2 of the objects per chunk.
         chunk_shift: 5,
+        /// log2 of the objects per BT0 slot.
+        slot_shift: 5,
+        /// There are 2^32 objects or more per BT0 slot.
+        is_slot_zero: 1,
+        /// log2 of the objects per page of chunk pointers.
+        upper_shift: 6,
+    }
+}
+
+record! {
+    /// The rest of a geometry.
+    struct Limits(_config) {
+        buf_pg_sz: 4,
         /// log2 of the entry's bytes, less that of the smallest entry.
         entry_shift: 3,
         bt_num: modulo::DIVISOR_BITS,
@@ -86,35 +134,54 @@ record! {
 record! {
     /// A BT0 slot.
     struct Bt0(_config) {
-        /// The slot holds a base that is not zero.
-        is_set: 1,
+        /// The base; 0 where there is none.
         address: 64,
     }
 }
 
 record! {
-    /// Who a lookup is.
-    struct Identity(config) {
+    /// A lookup in the new pipe.
+    struct New(config) {
         context: config.hem_context_bits(),
         /// 1: context lookup. 0: miss.
         is_context: 1,
         table: TABLE_BITS,
+        table_set: config.table_set_bits(),
+        alignment_check: 1,
+        generation: 1,
+        epoch: HEM_EPOCH_BITS,
     }
 }
 
 record! {
-    /// What the landing pipe selects by. Kept apart from [`Plan`], in LUT RAM, because selections come first in a stage
-    /// and block RAM is slow.
-    struct Course(_config) {
+    /// What is needed of a lookup whose level-0 index must be divided, by context.
+    struct Undivided(config) {
         is_context: 1,
-        hop_num: 2,
+        table: TABLE_BITS,
+        table_set: config.table_set_bits(),
+        alignment_check: 1,
+        generation: 1,
+        epoch: HEM_EPOCH_BITS,
+        index: INDEX_BITS,
+        slot_shift: 5,
+        bt_num: modulo::DIVISOR_BITS,
     }
 }
 
 record! {
-    /// What the landing pipe selects from.
+    /// A lookup that waits for the divider.
+    struct Waiting(config) {
+        context: config.hem_context_bits(),
+    }
+}
+
+record! {
+    /// The remaining way of a lookup, by context: written by the new pipe, read by the landing pipe.
     struct Plan(_config) {
-        table: TABLE_BITS,
+        is_context: 1,
+        alignment_check: 1,
+        generation: 1,
+        hop_num: 2,
         /// Level index of the last pointer read.
         last_index: LEVEL_INDEX_BITS,
         /// Level index of the pointer read before it.
@@ -124,47 +191,70 @@ record! {
     }
 }
 
-/// The remaining way of every lookup, by context: written by the new pipe, read by the landing pipe.
-struct Plans<'a> {
-    courses: Ram<'a, Course<u32>>,
-    plans: Ram<'a, Plan<u32>>,
+record! {
+    /// Under which key what a lookup reads is cached, by context.
+    struct Keys(config) {
+        /// Shared by the keys of all levels.
+        space: space_bits(config),
+        chunk: INDEX_BITS,
+        upper: UPPER_BITS,
+        /// Sets of the caches.
+        chunk_set: config.hem_cache_sets.trailing_zeros(),
+        upper_set: upper_sets(config).trailing_zeros(),
+    }
+}
+
+/// Sets of the cache of pointers above those to chunks.
+fn upper_sets(config: &Config) -> u32 {
+    config.hem_cache_sets * config.hem_cache_ways
+}
+
+/// Bits of the part of a key that all levels share.
+fn space_bits(config: &Config) -> u32 {
+    1 + TABLE_BITS + config.table_set_bits() + HEM_EPOCH_BITS
 }
 
 record! {
-    /// A lookup that goes for its BT0 slot.
-    struct Rooted(config) {
-        context: config.hem_context_bits(),
-        is_context: 1,
-        table: TABLE_BITS,
-        table_set: config.table_set_bits(),
-        /// The slot holds the chunk: there are no hops.
-        is_chunk: 1,
-        /// Added to the base, in units of 8 bytes.
-        addend: LEVEL_INDEX_BITS,
+    /// An address, all but added up.
+    struct Sum(_config) {
+        low: LOW_BITS,
+        /// To be added to `high`.
+        carry: 1,
+        high: 64 - LOW_BITS,
     }
 }
 
 record! {
-    /// A lookup whose level-0 index is to be divided.
-    struct Undivided(config) {
+    /// What a pipe has made of a lookup.
+    struct Step(config) {
         context: config.hem_context_bits(),
+        /// 1: context lookup. 0: miss.
         is_context: 1,
-        table: TABLE_BITS,
-        table_set: config.table_set_bits(),
-        is_chunk: 1,
-        addend: LEVEL_INDEX_BITS,
-        level_0: INDEX_BITS,
-        bt_num: modulo::DIVISOR_BITS,
-    }
-}
-
-record! {
-    /// [`LineRequest`] with the block's own context number.
-    struct Read(config) {
-        context: config.hem_context_bits(),
+        generation: 1,
+        /// The lookup ends: the address is the answer of a context lookup, or it has failed. Else the address is to be
+        /// read. Known late in the cycle, as is the next one.
+        is_end: 1,
+        has_failed: 1,
+        /// Which failure it is: whether it belongs to the landing pipe, and the first and the second one in order.
+        from_landing: 1,
+        is_first_failure: 1,
+        is_second_failure: 1,
+        /// Number of the next read, or of the failure.
         level: 2,
-        word: 3,
-        line: 58,
+        /// Pointers that this read and those after it return.
+        distance: DISTANCE_BITS,
+    }
+}
+
+record! {
+    /// A lookup that has ended.
+    struct Ended(config) {
+        context: config.hem_context_bits(),
+        is_context: 1,
+        status: SHORT_STATUS_BITS,
+        /// Number of the failure.
+        hop: 2,
+        address: 64,
     }
 }
 
@@ -174,6 +264,7 @@ record! {
         context: config.hem_context_bits(),
         status: SHORT_STATUS_BITS,
         hop: 2,
+        is_first: 1,
     }
 }
 
@@ -182,9 +273,6 @@ record! {
     struct LookupEnd(config) {
         context: config.hem_context_bits(),
         status: SHORT_STATUS_BITS,
-        /// The status is a failure, so that there is no address.
-        has_failed: 1,
-        table: TABLE_BITS,
         hop: 2,
         address: 64,
     }
@@ -196,6 +284,7 @@ record! {
         tag: config.tag_bits,
         function: config.function_bits,
         index: INDEX_BITS,
+        table: TABLE_BITS,
         admission: ADMISSION_BITS,
     }
 }
@@ -210,50 +299,47 @@ record! {
     }
 }
 
-/// What a pipe has found out about a lookup in its last stage.
-struct Verdict<'a> {
-    valid: Signal<'a>,
-    identity: Identity<Signal<'a>>,
-    has_failed: Signal<'a>,
-    /// Short status.
-    status: Signal<'a>,
-    /// Hop of a failure, else 0.
-    hop: Signal<'a>,
-    /// If it has not failed, nothing is left to read.
-    is_complete: Signal<'a>,
-    /// Number of the next read.
-    level: Signal<'a>,
-    /// Where to read next, or the answer.
-    address: Signal<'a>,
+/// Whether certain bits of a pointer are set.
+struct Traits<'a> {
+    /// Below 8 bytes.
+    below_word: Signal<'a>,
+    /// From there up to 64 bytes.
+    below_entry: Signal<'a>,
+    /// From there up to 4 KiB.
+    below_page: Signal<'a>,
+    /// Above, in groups.
+    page: Signal<'a>,
 }
 
-impl<'a> Verdict<'a> {
-    fn read(&self) -> (Signal<'a>, Read<Signal<'a>>) {
-        let read = Read {
-            context: self.identity.context,
-            level: self.level,
-            word: self.address.bits(5, 3),
-            line: self.address.bits(63, 6),
-        };
-        (self.valid & !(self.has_failed | self.is_complete), read)
+impl<'a> Traits<'a> {
+    fn is_whole_page(&self) -> Signal<'a> {
+        !(self.below_word | self.below_entry | self.below_page)
     }
 
-    fn miss_end(&self) -> (Signal<'a>, MissEnd<Signal<'a>>) {
-        let end = MissEnd { context: self.identity.context, status: self.status, hop: self.hop };
-        (self.valid & (self.has_failed | self.is_complete) & !self.identity.is_context, end)
+    fn is_zero(&self) -> Signal<'a> {
+        self.is_whole_page() & self.page.none()
     }
 
-    fn lookup_end(&self) -> (Signal<'a>, LookupEnd<Signal<'a>>) {
-        let end = LookupEnd {
-            context: self.identity.context,
-            status: self.status,
-            has_failed: self.has_failed,
-            table: self.identity.table & self.has_failed.repeat(TABLE_BITS),
-            hop: self.hop,
-            address: self.address,
-        };
-        (self.valid & (self.has_failed | self.is_complete) & self.identity.is_context, end)
+    /// Alignment rule: 4 KiB while the check is on, else what keeps the next read inside a line.
+    fn is_misaligned(&self, alignment_check: Signal<'a>, is_chunk: Signal<'a>, is_context: Signal<'a>) -> Signal<'a> {
+        let word_matters = alignment_check | !(is_chunk & is_context);
+        let entry_matters = alignment_check | (is_chunk & !is_context);
+        (self.below_word & word_matters) | (self.below_entry & entry_matters) | (self.below_page & alignment_check)
     }
+}
+
+/// A step of a pipe, in the cycle in which it is taken or queued.
+struct Stepped<'a> {
+    valid: Signal<'a>,
+    step: (Step<Signal<'a>>, Sum<Signal<'a>>),
+}
+
+/// A pointer that has been read, one cycle after its landing.
+struct Learned<'a> {
+    /// A read of that distance has returned it: 1 for the chunk pointer. Not set where it must not be cached.
+    valid: [Signal<'a>; POINTER_LEVELS],
+    keys: Keys<Signal<'a>>,
+    pointer: Signal<'a>,
 }
 
 /// The block.
@@ -267,45 +353,65 @@ impl HemLookup {
         let b = design.module(name);
         let parts = Parts { design, config, b };
         let free = FreeList::new(design, b, "free_contexts", config.hem_context_bits());
-        let tables = parts.tables(free.ready);
+        let caches_ready = b.forward("caches_ready", 1);
+        let tables = parts.tables(free.ready & caches_ready.value);
         let contexts = config.hem_contexts;
-        let plans = Plans {
-            courses: Ram::new(b, "courses", contexts, RamStyle::Distributed, Course::widths(config)),
-            plans: Ram::new(b, "plans", contexts, RamStyle::for_depth(contexts), Plan::widths(config)),
+        let style = RamStyle::for_depth(contexts);
+        let memories = Memories {
+            plans: Ram::new(b, "plans", contexts, style, Plan::widths(config)),
+            keys: Ram::new(b, "keys", contexts, style, Keys::widths(config)),
+            undivided: Ram::new(b, "undivided", contexts, style, Undivided::widths(config)),
+            misses: Ram::new(b, "misses", contexts, style, MissRequest::widths(config)),
+            questions: Ram::new(b, "questions", contexts, style, Asked::widths(config)),
+            lines: Ram::new(b, "lines", contexts, style, Entry::widths(config)),
         };
-        let alignment_check = b.input("alignment_check", 1).delay("alignment_check_q");
 
-        let started = parts.start_lookup(&tables, &free, &divider, &plans, alignment_check);
-        let landed = parts.land_line(&plans, alignment_check);
-        parts.request_lines(&landed.verdict, &started.verdict);
-        parts.finish(&free, &started, &landed);
+        let landed = parts.land_line(&memories);
+        let started = parts.start_lookup(&tables, &free, &divider, &memories, &landed.learned);
+        caches_ready.drive(started.caches_ready);
+        let ended = parts.step(&landed.stepped, &started.stepped);
+        parts.finish(&free, &memories, started.accept, landed.end, ended);
         b.output("ready", tables.is_ready);
         name.into()
     }
 }
 
+/// Words by context.
+struct Memories<'a> {
+    plans: Ram<'a, Plan<u32>>,
+    keys: Ram<'a, Keys<u32>>,
+    undivided: Ram<'a, Undivided<u32>>,
+    /// The request of a miss.
+    misses: Ram<'a, MissRequest<u32>>,
+    /// What a context lookup has asked.
+    questions: Ram<'a, Asked<u32>>,
+    /// The line that landed last.
+    lines: Ram<'a, Entry<u32>>,
+}
+
 /// Geometry and BT0 memories.
 struct Tables<'a> {
-    geometry: Ram<'a, Geometry<u32>>,
+    shifts: Ram<'a, Shifts<u32>>,
+    limits: Ram<'a, Limits<u32>>,
     bt0: Ram<'a, Bt0<u32>>,
     is_ready: Signal<'a>,
+    /// Something was written.
+    is_written: Signal<'a>,
 }
 
 /// What the rest needs of the new pipe.
 struct Started<'a> {
-    verdict: Verdict<'a>,
+    stepped: Stepped<'a>,
     accept: Signal<'a>,
-    /// By context: the request.
-    misses: Ram<'a, MissRequest<u32>>,
-    /// By context: the question.
-    questions: Ram<'a, Asked<u32>>,
+    caches_ready: Signal<'a>,
 }
 
 /// What the rest needs of the landing pipe.
 struct Landed<'a> {
-    verdict: Verdict<'a>,
-    /// By context: the line that landed last.
-    lines: Ram<'a, Entry<u32>>,
+    stepped: Stepped<'a>,
+    /// An entry has landed.
+    end: (Signal<'a>, MissEnd<Signal<'a>>),
+    learned: Learned<'a>,
 }
 
 /// The module under construction, part by part.
@@ -313,6 +419,54 @@ struct Parts<'d, 'k, 'a> {
     design: &'d Design<'k>,
     config: &'d Config,
     b: &'a Builder<'a>,
+}
+
+/// `value` shifted right, its lowest `bits` bits. The largest steps come first, so that few bits are carried along.
+fn shift_right<'a>(value: Signal<'a>, amount: Signal<'a>, bits: u32) -> Signal<'a> {
+    let b = value.builder();
+    let mut value = value;
+    let mut undone = amount.width();
+    while undone > 0 {
+        let done = undone.min(2);
+        undone -= done;
+        let width = (bits + (1 << undone) - 1).min(value.width());
+        let choices: Vec<_> = (0..1 << done)
+            .map(|step: u32| {
+                let low = step << undone;
+                if low < value.width() {
+                    value.bits((low + width).min(value.width()) - 1, low).resize(width)
+                } else {
+                    b.literal(0, width)
+                }
+            })
+            .collect();
+        value = select_tree(amount.bits(undone + done - 1, undone), &choices);
+    }
+    value.resize(bits)
+}
+
+/// Set number of all objects that agree from bit `shift` on: slices of `bits` bits of the object number, without what is
+/// below, and the table, in exclusive or. It needs no shifted number, which would be there too late.
+fn fold<'a>(index: Signal<'a>, shift: Signal<'a>, table: Signal<'a>, bits: u32) -> Signal<'a> {
+    let b = index.builder();
+    let counted: Vec<_> = (0..INDEX_BITS)
+        .map(|bit| {
+            if (bit + 1) >> shift.width() == 0 {
+                index.bit(bit) & shift.lt(b.literal((bit + 1).into(), shift.width()))
+            } else {
+                index.bit(bit)
+            }
+        })
+        .collect();
+    let table = if bits > TABLE_BITS { table.concat(b.literal(0, bits - TABLE_BITS)) } else { table.low_bits(bits) };
+    let set: Vec<_> = (0..bits)
+        .rev()
+        .map(|position| {
+            let slices = (position..INDEX_BITS).step_by(bits as usize).map(|bit| counted[bit as usize]);
+            slices.fold(table.bit(position), |folded, bit| folded ^ bit)
+        })
+        .collect();
+    concat(&set)
 }
 
 impl<'a> Parts<'_, '_, 'a> {
@@ -353,83 +507,118 @@ impl<'a> Parts<'_, '_, 'a> {
         concat(&kept)
     }
 
-    /// Sum of a page's address and an addend in units of 8 bytes, modulo 2^64.
-    fn address(&self, page: Signal<'a>, addend: Signal<'a>) -> Signal<'a> {
-        page + addend.concat(self.b.literal(0, BA_ENTRY_BYTES_LOG2)).resize(64)
+    /// `value` with `size` low bits cleared.
+    fn mask_below(&self, value: Signal<'a>, size: Signal<'a>) -> Signal<'a> {
+        let largest = (1 << size.width()) - 1;
+        let kept: Vec<_> = (0..value.width())
+            .rev()
+            .map(|bit| {
+                let value = value.bit(bit);
+                if bit < largest { value & size.lt(self.b.literal((bit + 1).into(), size.width())) } else { value }
+            })
+            .collect();
+        concat(&kept)
     }
 
-    /// Alignment rule: 4 KiB while the check is on, else what keeps the next read inside a line.
-    fn is_misaligned(
-        &self,
-        pointer: Signal<'a>,
-        alignment_check: Signal<'a>,
-        is_chunk: Signal<'a>,
-        is_context: Signal<'a>,
-    ) -> Signal<'a> {
-        let below_word = pointer.low_bits(BA_ENTRY_BYTES_LOG2).any();
-        let below_entry = pointer.bits(MPT_ENTRY_BYTES_LOG2 - 1, BA_ENTRY_BYTES_LOG2).any();
-        let below_page = pointer.bits(PAGE_SHIFT_MIN - 1, MPT_ENTRY_BYTES_LOG2).any();
-        let word_matters = alignment_check | !(is_chunk & is_context);
-        let entry_matters = alignment_check | (is_chunk & !is_context);
-        (below_word & word_matters) | (below_entry & entry_matters) | (below_page & alignment_check)
+    /// Sum of a pointer and an addend in units of 8 bytes. The carry into the high part is added later.
+    fn sum(&self, pointer: Signal<'a>, addend: Signal<'a>) -> Sum<Signal<'a>> {
+        let addend = addend.concat(self.b.literal(0, BA_ENTRY_BYTES_LOG2)).resize(LOW_BITS);
+        let low = pointer.low_bits(LOW_BITS).add_wide(addend);
+        Sum { low: low.low_bits(LOW_BITS), carry: low.bit(LOW_BITS), high: pointer.high_bits(64 - LOW_BITS) }
+    }
+
+    /// What the checks of a pointer need of it, one LUT each, in registers.
+    fn traits(&self, pointer: Signal<'a>, prefix: &str) -> Traits<'a> {
+        let groups: Vec<_> =
+            (PAGE_SHIFT_MIN..64).step_by(6).map(|low| pointer.bits(63.min(low + 5), low).any()).collect();
+        Traits {
+            below_word: pointer.low_bits(BA_ENTRY_BYTES_LOG2).any().delay(&format!("{prefix}_below_word")),
+            below_entry: pointer
+                .bits(MPT_ENTRY_BYTES_LOG2 - 1, BA_ENTRY_BYTES_LOG2)
+                .any()
+                .delay(&format!("{prefix}_below_entry")),
+            below_page: pointer
+                .bits(PAGE_SHIFT_MIN - 1, MPT_ENTRY_BYTES_LOG2)
+                .any()
+                .delay(&format!("{prefix}_below_page")),
+            page: concat(&groups).delay(&format!("{prefix}_page_groups")),
+        }
+    }
+
+    /// What is added to a pointer, by the distance of the read that it is for; in units of 8 bytes.
+    fn addends(&self, offset: Signal<'a>, last: Signal<'a>, second_last: Signal<'a>) -> [Signal<'a>; 3] {
+        let offset = offset.concat(self.b.literal(0, ENTRY_BYTES_LOG2_MIN - BA_ENTRY_BYTES_LOG2));
+        [offset, last, second_last.resize(LEVEL_INDEX_BITS)]
     }
 
     /// Geometry and BT0 memories with their writers: the scrub, then the register block.
-    fn tables(&self, contexts_are_ready: Signal<'a>) -> Tables<'a> {
+    fn tables(&self, others_are_ready: Signal<'a>) -> Tables<'a> {
         let (b, config) = (self.b, self.config);
         let table_bits = TABLE_BITS + config.table_sets.trailing_zeros();
         let slot_bits = table_bits + config.bt0_slots.trailing_zeros();
         let scrub = scrub(b, "scrub", slot_bits, b.flag(false));
-        let is_ready = (!scrub.busy & contexts_are_ready).delay_reset("is_ready");
+        let ready = b.register_reset("is_ready", 1, 0);
+        ready.next(ready.value | (!scrub.busy & others_are_ready));
+        let is_ready = ready.value;
 
-        // The registers that hold a write have what the scrub writes after reset.
+        // A geometry write: registers, then what follows from the sizes, then the memories. The registers have what the
+        // scrub writes after reset.
         let write = input_channel(b, "geometry_write", GeometryWrite::widths(config));
         let is_legal = write.table.ne(b.literal(TABLE_CODE_MTR.into(), TABLE_BITS));
-        let valid = b.input("geometry_write_valid", 1) & is_legal & is_ready;
-        let address = self.table_address(write.table_set, write.table).delay("geometry_write_q_word");
-        let chunk_bytes_log2 = write.buf_pg_sz.resize(5) + u128::from(PAGE_SHIFT_MIN);
-        let written = Geometry {
-            hop_num: write.hop_num,
-            ba_pg_sz: write.ba_pg_sz,
-            buf_pg_sz: write.buf_pg_sz,
-            chunk_shift: chunk_bytes_log2 - write.entry_bytes_log2.resize(5),
-            entry_shift: (write.entry_bytes_log2 - u128::from(ENTRY_BYTES_LOG2_MIN)).low_bits(3),
-            bt_num: write.bt_num,
-            last_object: write.object_count - 1,
-        };
-        let reset = Geometry {
-            hop_num: 0,
-            ba_pg_sz: 0,
-            buf_pg_sz: 0,
-            chunk_shift: (PAGE_SHIFT_MIN - MPT_ENTRY_BYTES_LOG2).into(),
-            entry_shift: (MPT_ENTRY_BYTES_LOG2 - ENTRY_BYTES_LOG2_MIN).into(),
-            bt_num: 1,
-            last_object: u32::MAX.into(),
-        };
-        let mut resets = reset.list().into_iter();
-        let written = written.map(&mut |name, next| {
-            let (_, reset) = resets.next().expect("records of one type");
-            let register = b.register_reset(&format!("geometry_write_q_{name}"), next.width(), reset);
-            register.next_if(valid, next);
+        let geometry_valid = b.input("geometry_write_valid", 1) & is_legal & is_ready;
+        let register = |name: &str, value: Signal<'a>, reset: u32| {
+            let register = b.register_reset(&format!("geometry_write_q_{name}"), value.width(), reset.into());
+            register.next_if(geometry_valid, value);
             register.value
-        });
-        let geometry = Ram::new(b, "geometries", 1 << table_bits, RamStyle::Distributed, Geometry::widths(config));
-        geometry.write(
-            scrub.busy.mux(scrub.address.low_bits(table_bits), address),
-            written,
-            scrub.busy | valid.delay_reset("geometry_write_q_valid"),
-        );
+        };
+        let word = self.table_address(write.table_set, write.table).delay("geometry_write_q_word");
+        let hop_num = register("hop_num", write.hop_num, 0);
+        let ba_pg_sz = register("ba_pg_sz", write.ba_pg_sz, 0);
+        let chunk_bytes_log2 = write.buf_pg_sz.resize(5) + u128::from(PAGE_SHIFT_MIN);
+        let chunk_shift = chunk_bytes_log2 - write.entry_bytes_log2.resize(5);
+        let chunk_shift = register("chunk_shift", chunk_shift, PAGE_SHIFT_MIN - MPT_ENTRY_BYTES_LOG2);
+        let entry_shift = (write.entry_bytes_log2 - u128::from(ENTRY_BYTES_LOG2_MIN)).low_bits(3);
+        let limits = Limits {
+            buf_pg_sz: register("buf_pg_sz", write.buf_pg_sz, 0),
+            entry_shift: register("entry_shift", entry_shift, MPT_ENTRY_BYTES_LOG2 - ENTRY_BYTES_LOG2_MIN),
+            bt_num: register("bt_num", write.bt_num, 1),
+            last_object: register("last_object", write.object_count - 1, u32::MAX),
+        };
+        let page_entries_log2 = ba_pg_sz.resize(7) + u128::from(PAGE_ENTRIES_LOG2_MIN);
+        let twice = page_entries_log2.low_bits(6).concat(b.flag(false));
+        let levels_log2 = (page_entries_log2 & hop_num.bit(0).repeat(7)) + (twice & hop_num.bit(1).repeat(7));
+        let slot_shift = (levels_log2 + chunk_shift.resize(7)).named("geometry_write_slot_shift");
+        let shifts = Shifts {
+            hop_num,
+            ba_pg_sz,
+            chunk_shift,
+            slot_shift: slot_shift.low_bits(5),
+            is_slot_zero: slot_shift.high_bits(2).any(),
+            upper_shift: page_entries_log2.low_bits(6) + chunk_shift.resize(6),
+        };
+        let shifts = delay_record(shifts, "geometry_write_q2");
+        let limits = delay_record(limits, "geometry_write_q2");
+        let word = scrub.busy.mux(scrub.address.low_bits(table_bits), word.delay("geometry_write_q2_word"));
+        let is_written = geometry_valid.delay_reset("geometry_write_q_valid").delay_reset("geometry_write_q2_valid");
+        let shifts_memory = Ram::new(b, "shifts", 1 << table_bits, RamStyle::Distributed, Shifts::widths(config));
+        shifts_memory.write(word, shifts, scrub.busy | is_written);
+        let limits_memory = Ram::new(b, "limits", 1 << table_bits, RamStyle::Block, Limits::widths(config));
+        limits_memory.write(word, limits, scrub.busy | is_written);
 
         let write = input_channel(b, "bt0_write", Bt0Write::widths(config));
         let is_legal = write.table.ne(b.literal(TABLE_CODE_MTR.into(), TABLE_BITS)) & !self.is_slot_missing(write.slot);
-        let valid = b.input("bt0_write_valid", 1) & is_legal & is_ready;
+        let bt0_valid = b.input("bt0_write_valid", 1) & is_legal & is_ready;
         let address = self.slot_address(write.table_set, write.table, write.slot).delay("bt0_write_q_word");
+        // Two stages of registers, so that zero for "unset" is a reset of the second. They have what the scrub writes.
         let is_set = b.register_reset("bt0_write_q_is_set", 1, 0);
-        is_set.next_if(valid, write.is_set & write.address.any());
-        let written = Bt0 { is_set: is_set.value, address: write.address.hold("bt0_write_q_address", valid) };
+        is_set.next_if(bt0_valid, write.is_set);
+        let written = write.address.hold("bt0_write_q_address", bt0_valid);
+        let written = Bt0 { address: is_set.value.mux(written, b.literal(0, 64)).delay("bt0_write_q2_address") };
+        let address = address.delay("bt0_write_q2_word");
         let bt0 = Ram::new(b, "bt0", 1 << slot_bits, RamStyle::for_depth(1 << slot_bits), Bt0::widths(config));
-        bt0.write(scrub.busy.mux(scrub.address, address), written, scrub.busy | valid.delay_reset("bt0_write_q_valid"));
-        Tables { geometry, bt0, is_ready }
+        let bt0_is_written = bt0_valid.delay_reset("bt0_write_q_valid").delay_reset("bt0_write_q2_valid");
+        bt0.write(scrub.busy.mux(scrub.address, address), written, scrub.busy | bt0_is_written);
+        Tables { shifts: shifts_memory, limits: limits_memory, bt0, is_ready, is_written: is_written | bt0_is_written }
     }
 
     /// The new pipe.
@@ -438,21 +627,30 @@ impl<'a> Parts<'_, '_, 'a> {
         tables: &Tables<'a>,
         free: &FreeList<'a>,
         divider: &str,
-        plans: &Plans<'a>,
-        alignment_check: Signal<'a>,
+        memories: &Memories<'a>,
+        learned: &Learned<'a>,
     ) -> Started<'a> {
         let (b, config) = (self.b, self.config);
+        let always = b.flag(true);
         let divider = b.instance("divider", divider);
-        let division_done = divider.output("out_valid", 1);
+        let (queue, queued) = Fifo::new(self.design, b, "waiting", config.hem_contexts, Waiting::widths(config));
+        let undivided = memories.undivided.read(queued.out.context, always);
+        let rejoins = divider.output("out_valid", 1);
+        let remainder = divider.output("out_remainder", modulo::REMAINDER_BITS);
+        queue.pop(rejoins);
+        divider.drive("in_valid", (queued.out_valid & !rejoins).delay_reset("divides"));
+        divider.drive("in_value", undivided.index);
+        divider.drive("in_shift", undivided.slot_shift);
+        divider.drive("in_divisor", undivided.bt_num);
 
-        // Stage 0: one of the inputs has the turn. A finished division asks for one empty place in the pipe.
+        // Stage 0: a divided lookup, or that one of the inputs which has the turn.
+        let alignment_check = b.input("alignment_check", 1).delay("alignment_check_q");
         let miss_valid = b.input("miss_valid", 1);
         let miss = input_channel(b, "miss", MissRequest::widths(config));
         let lookup_valid = b.input("lookup_valid", 1);
         let lookup = input_channel(b, "lookup", ContextLookup::widths(config));
         let is_context = b.register_reset("lookup_has_turn", 1, 0);
-        let leaves_place = division_done & !division_done.delay_reset("division_done_q");
-        let can_accept = (tables.is_ready & free.valid & !leaves_place).named("can_accept");
+        let can_accept = (tables.is_ready & free.valid & !rejoins).named("can_accept");
         let has_request = is_context.value.mux(lookup_valid, miss_valid);
         let accept = (can_accept & has_request).named("accept");
         let other_waits = is_context.value.mux(miss_valid, lookup_valid);
@@ -460,255 +658,334 @@ impl<'a> Parts<'_, '_, 'a> {
         b.output("miss_ready", can_accept & !is_context.value);
         b.output("lookup_ready", can_accept & is_context.value);
         free.take(accept);
+        memories.misses.write(free.number, miss, accept & !is_context.value);
+        let asked = Asked {
+            tag: lookup.tag,
+            function: lookup.function,
+            index: lookup.index,
+            table: lookup.table,
+            admission: lookup.admission,
+        };
+        memories.questions.write(free.number, asked, accept & is_context.value);
 
-        let misses = Ram::new(
-            b,
-            "misses",
-            config.hem_contexts,
-            RamStyle::for_depth(config.hem_contexts),
-            MissRequest::widths(config),
-        );
-        misses.write(free.number, miss, accept & !is_context.value);
-        let questions = Ram::new(
-            b,
-            "questions",
-            config.hem_contexts,
-            RamStyle::for_depth(config.hem_contexts),
-            Asked::widths(config),
-        );
-        let asked =
-            Asked { tag: lookup.tag, function: lookup.function, index: lookup.index, admission: lookup.admission };
-        questions.write(free.number, asked, accept & is_context.value);
-
-        let table_set = is_context.value.mux(lookup.table_set, miss.table_set);
-        let mpt = b.literal(Table::Mpt.code().into(), TABLE_BITS);
-        let identity = Identity {
+        let choose = |lookup: Signal<'a>, miss: Signal<'a>| is_context.value.mux(lookup, miss);
+        let fresh = New {
             context: free.number,
             is_context: is_context.value,
-            table: is_context.value.mux(lookup.table, mpt),
+            table: choose(lookup.table, b.literal(Table::Mpt.code().into(), TABLE_BITS)),
+            table_set: choose(lookup.table_set, miss.table_set),
+            alignment_check,
+            generation: choose(lookup.admission.bit(0), miss.admission.bit(0)),
+            epoch: choose(lookup.epoch.high_bits(HEM_EPOCH_BITS), miss.epoch.high_bits(HEM_EPOCH_BITS)),
         };
-        let geometry = tables.geometry.read(self.table_address(table_set, identity.table), b.flag(true));
-        let index = is_context.value.mux(lookup.index, miss.index.resize(INDEX_BITS)).delay("s1_index");
+        let new = mux_record(rejoins, undivided.lookup(queued.out.context), fresh);
+        let index = rejoins.mux(undivided.index, choose(lookup.index, miss.index.resize(INDEX_BITS)));
+        let word = self.table_address(new.table_set, new.table);
+        let shifts = tables.shifts.read(word, always);
+        let limits = tables.limits.read(word, always);
 
-        // Stage 1: chunk number and position in the chunk.
-        let s1_valid = accept.delay_reset("s1_valid");
-        let identity = delay_record(identity, "s1");
-        let table_set = table_set.delay("s1_table_set");
-        let is_out_of_range = geometry.last_object.lt(index);
-        let chunk = index.shift_right(geometry.chunk_shift);
-        let offset = index.low_bits(OFFSET_BITS).shift_left(geometry.entry_shift);
-        let offset = self.mask_from(offset, PAGE_SHIFT_MIN - ENTRY_BYTES_LOG2_MIN, geometry.buf_pg_sz);
-
-        // Stage 2: the chunk number without the indices of one, two and three levels.
-        let s2_valid = s1_valid.delay_reset("s2_valid");
-        let identity = delay_record(identity, "s2");
-        let table_set = table_set.delay("s2_table_set");
-        let is_out_of_range = is_out_of_range.delay("s2_is_out_of_range");
-        let chunk = chunk.delay("s2_chunk");
-        let offset = offset.delay("s2_offset");
-        let hop_num = geometry.hop_num.delay("s2_hop_num");
-        let ba_pg_sz = geometry.ba_pg_sz.delay("s2_ba_pg_sz");
-        let bt_num = geometry.bt_num.delay("s2_bt_num");
-        let by_one = chunk.bits(31, PAGE_ENTRIES_LOG2_MIN).shift_right(ba_pg_sz);
-        let by_two = chunk.bits(31, 2 * PAGE_ENTRIES_LOG2_MIN).shift_right(ba_pg_sz.concat(b.flag(false)));
-        let high = chunk.bits(31, 3 * PAGE_ENTRIES_LOG2_MIN);
-        let higher = chunk.bits(31, 3 * (PAGE_ENTRIES_LOG2_MIN + 1)).resize(high.width());
-        // With the third page size the divisor exceeds 32 bits.
-        let by_three = ba_pg_sz.bit(0).mux(higher, high) & ba_pg_sz.high_bits(3).none().repeat(high.width());
-
-        // Stage 3: level indices; what is added to the base; whether the level-0 index must be divided; the plan.
-        let s3_valid = s2_valid.delay_reset("s3_valid");
-        let identity = delay_record(identity, "s3");
-        let table_set = table_set.delay("s3_table_set");
-        let is_out_of_range = is_out_of_range.delay("s3_is_out_of_range");
-        let chunk = chunk.delay("s3_chunk");
-        let offset = offset.delay("s3_offset");
-        let hop_num = hop_num.delay("s3_hop_num");
-        let ba_pg_sz = ba_pg_sz.delay("s3_ba_pg_sz");
-        let bt_num = bt_num.delay("s3_bt_num");
-        let by_one = by_one.delay("s3_by_one");
-        let by_two = by_two.delay("s3_by_two");
-        let by_three = by_three.delay("s3_by_three");
-        let level_0 = hop_num.bit(1).mux(
-            hop_num.bit(0).mux(by_three.resize(INDEX_BITS), by_two.resize(INDEX_BITS)),
-            hop_num.bit(0).mux(by_one.resize(INDEX_BITS), chunk),
-        );
-        let last = self.mask_from(chunk.low_bits(LEVEL_INDEX_BITS), PAGE_ENTRIES_LOG2_MIN, ba_pg_sz);
-        let second_last = self.mask_from(by_one.low_bits(SECOND_LAST_BITS), PAGE_ENTRIES_LOG2_MIN, ba_pg_sz);
-        let third_last = self.mask_from(by_two.low_bits(THIRD_LAST_BITS), PAGE_ENTRIES_LOG2_MIN, ba_pg_sz);
-        let first_addend = hop_num.bit(1).mux(
-            hop_num.bit(0).mux(third_last.resize(LEVEL_INDEX_BITS), second_last.resize(LEVEL_INDEX_BITS)),
-            hop_num.bit(0).mux(last, self.offset_addend(offset)),
-        );
-        let needs_division = level_0.ge(bt_num.resize(INDEX_BITS)) & !is_out_of_range;
-        let plan = Plan { table: identity.table, last_index: last, second_last_index: second_last, offset };
-        plans.plans.write(identity.context, plan, s3_valid);
-        plans.courses.write(identity.context, Course { is_context: identity.is_context, hop_num }, s3_valid);
-
-        // Stage 4: the BT0 slot of a lookup from stage 3 or, in an empty place, of one that comes from the divider.
-        let s4_valid = (s3_valid & !needs_division).delay_reset("s4_valid");
-        let s4_is_undivided = (s3_valid & needs_division).delay_reset("s4_is_undivided");
+        // Stage 1: slot, chunk number, keys. The slot is needed at once, the rest of level 0 only to see whether it must
+        // be divided.
+        let s1_valid = (accept | rejoins).delay_reset("s1_valid");
+        let is_divided = rejoins.delay("s1_is_divided");
+        let remainder = remainder.delay("s1_remainder");
+        let index = index.delay("s1_index");
+        let new = delay_record(new, "s1");
+        let in_range = (!shifts.is_slot_zero).repeat(modulo::REMAINDER_BITS);
+        let slot = shift_right(index, shifts.slot_shift, modulo::REMAINDER_BITS) & in_range;
+        let slot = is_divided.mux(remainder, slot);
+        let bt0 = tables.bt0.read(self.slot_address(new.table_set, new.table, slot), always);
+        let above_slot: Vec<_> = (modulo::REMAINDER_BITS..INDEX_BITS)
+            .map(|bit| {
+                let first = b.literal((bit - modulo::REMAINDER_BITS + 1).into(), 5);
+                index.bit(bit) & shifts.slot_shift.lt(first)
+            })
+            .collect();
+        let above_slot: Vec<_> = above_slot.chunks(4).map(or_all).collect();
+        let above_slot = concat(&above_slot).delay("s2_above_slot");
+        let is_undivided = (!shifts.is_slot_zero & !is_divided).delay("s2_is_undivided");
+        let is_out_of_range = limits.last_object.lt(index);
+        let chunk = shift_right(index, shifts.chunk_shift, INDEX_BITS).named("s1_chunk");
+        let keys = Keys {
+            space: concat(&[new.epoch, new.table_set, new.table, new.alignment_check]),
+            chunk,
+            upper: self.mask_below(chunk.high_bits(UPPER_BITS), shifts.ba_pg_sz),
+            chunk_set: fold(index, shifts.chunk_shift, new.table, config.hem_cache_sets.trailing_zeros()),
+            upper_set: fold(index, shifts.upper_shift, new.table, upper_sets(config).trailing_zeros()),
+        };
+        memories.keys.write(new.context, keys, s1_valid);
         let undivided = Undivided {
-            context: identity.context,
-            is_context: identity.is_context,
-            table: identity.table,
-            table_set,
-            is_chunk: hop_num.none(),
-            addend: first_addend,
-            level_0,
-            bt_num,
+            is_context: new.is_context,
+            table: new.table,
+            table_set: new.table_set,
+            alignment_check: new.alignment_check,
+            generation: new.generation,
+            epoch: new.epoch,
+            index,
+            slot_shift: shifts.slot_shift,
+            bt_num: limits.bt_num,
         };
-        let undivided = delay_record(undivided, "s4");
+        memories.undivided.write(new.context, undivided, s1_valid);
+        let caches = self.caches(s1_valid, shifts.hop_num, keys, learned, tables.is_written);
+
+        // Stage 2: level indices and offset. The caches and the BT0 memory answer.
+        let s2_valid = s1_valid.delay_reset("s2_valid");
+        let new = delay_record(new, "s2");
+        let index = index.delay("s2_index");
+        let limits = delay_record(limits, "s2");
+        let hop_num = shifts.hop_num.delay("s2_hop_num");
+        let ba_pg_sz = shifts.ba_pg_sz.delay("s2_ba_pg_sz");
+        let is_out_of_range = is_out_of_range.delay("s2_is_out_of_range");
+        let slot = slot.delay("s2_slot");
+        let chunk = chunk.delay("s2_chunk");
+        let offset = index.low_bits(OFFSET_BITS).shift_left(limits.entry_shift);
+        let offset = self.mask_from(offset, PAGE_SHIFT_MIN - ENTRY_BYTES_LOG2_MIN, limits.buf_pg_sz);
+        let last = self.mask_from(chunk.low_bits(LEVEL_INDEX_BITS), PAGE_ENTRIES_LOG2_MIN, ba_pg_sz);
+        let by_one = shift_right(chunk.high_bits(UPPER_BITS), ba_pg_sz, SECOND_LAST_BITS);
+        let second_last = self.mask_from(by_one, PAGE_ENTRIES_LOG2_MIN, ba_pg_sz);
+        let by_two = shift_right(chunk.high_bits(TOP_BITS), ba_pg_sz.concat(b.flag(false)), THIRD_LAST_BITS);
+        let third_last = self.mask_from(by_two, PAGE_ENTRIES_LOG2_MIN, ba_pg_sz);
+        let is_above = is_undivided & (above_slot.any() | slot.resize(modulo::DIVISOR_BITS).ge(limits.bt_num));
+
+        // Stage 3: where to start, and the sum; the plan for what follows.
+        let s3_valid = s2_valid.delay_reset("s3_valid");
+        let new = delay_record(new, "s3");
+        let bt0_traits = self.traits(bt0.address, "s3_bt0");
+        let bt0 = delay_record(bt0, "s3_bt0");
+        let is_slot_missing = self.is_slot_missing(slot).delay("s3_is_slot_missing");
+        let hop_num = hop_num.delay("s3_hop_num");
+        let is_out_of_range = is_out_of_range.delay("s3_is_out_of_range");
+        let is_above = is_above.delay("s3_is_above");
+        let offset = offset.delay("s3_offset");
+        let last = last.delay("s3_last");
+        let second_last = second_last.delay("s3_second_last");
+        let third_last = third_last.delay("s3_third_last");
+        let [chunk_found, upper_found] = caches.hits;
+        let is_found = (chunk_found | upper_found).named("s3_is_found");
+        let distance =
+            concat(&[!is_found & hop_num.bit(1), !chunk_found & (upper_found | hop_num.bit(0))]).named("s3_distance");
+        let [offset_addend, last_addend, second_addend] = self.addends(offset, last, second_last);
+        let addends = [offset_addend, last_addend, second_addend, third_last.resize(LEVEL_INDEX_BITS)];
+        let addend = select_tree(distance, &addends);
+        // The caches give zero where they have not found anything.
+        let [chunk_pointer, upper_pointer] = caches.pointers;
+        let found_page = chunk_pointer | (upper_pointer & (!chunk_found).repeat(POINTER_BITS));
+        let found_page = found_page.concat(b.literal(0, PAGE_SHIFT_MIN));
+        let base = found_page | (bt0.address & (!is_found).repeat(64));
+        let sum = self.sum(base, addend);
+        let is_chunk = hop_num.none();
+        let is_unset = is_slot_missing | bt0_traits.is_zero();
+        let is_misaligned = bt0_traits.is_misaligned(new.alignment_check, is_chunk, new.is_context);
+        let has_bad_base = !is_found & (is_unset | is_misaligned);
+        let needs_division = (s3_valid & !is_found & is_above & !is_out_of_range).named("s3_needs_division");
+        let has_answer = new.is_context & distance.none();
+        let plan = Plan {
+            is_context: new.is_context,
+            alignment_check: new.alignment_check,
+            generation: new.generation,
+            hop_num,
+            last_index: last,
+            second_last_index: second_last,
+            offset,
+        };
+        memories.plans.write(new.context, plan, s3_valid);
+        queue.push(needs_division, Waiting { context: new.context });
+
+        // Stage 4: the step. All failures up to here are those of read 0.
+        let goes_on = s3_valid & !needs_division;
+        let s4_valid = goes_on.delay_reset("s4_valid");
+        let counts = goes_on & !is_out_of_range & hop_num.any();
         let is_out_of_range = is_out_of_range.delay("s4_is_out_of_range");
-        let (queue, queued) = Fifo::new(self.design, b, "undivided", config.hem_contexts, Undivided::widths(config));
-        queue.push(s4_is_undivided, undivided);
-        let rejoins = (division_done & !s4_valid).named("rejoins");
-        // The queue keeps the lookup at its output while the divider works on it.
-        let is_dividing = b.register_reset("is_dividing", 1, 0);
-        let divide = queued.out_valid & !is_dividing.value;
-        divider.drive("in_valid", divide);
-        divider.drive("in_value", queued.out.level_0);
-        divider.drive("in_divisor", queued.out.bt_num);
-        divider.drive("out_ready", !s4_valid);
-        is_dividing.next((is_dividing.value | (divide & divider.output("in_ready", 1))) & !rejoins);
-        queue.pop(rejoins);
-        let remainder = divider.output("out_remainder", modulo::REMAINDER_BITS);
-        let rooted = mux_record(s4_valid, undivided.rooted(), queued.out.rooted());
-        let slot = s4_valid.mux(undivided.level_0.low_bits(modulo::REMAINDER_BITS), remainder);
-        let bt0 = tables.bt0.read(self.slot_address(rooted.table_set, rooted.table, slot), b.flag(true));
-
-        // Stage 5: checks and sum.
-        let s5_valid = (s4_valid | division_done).delay_reset("s5_valid");
-        let rooted = delay_record(rooted, "s5");
-        let is_out_of_range = (is_out_of_range & s4_valid).delay("s5_is_out_of_range");
-        let is_slot_missing = self.is_slot_missing(slot).delay("s5_is_slot_missing");
-        let is_unset = is_slot_missing | !bt0.is_set;
-        let is_misaligned = self.is_misaligned(bt0.address, alignment_check, rooted.is_chunk, rooted.is_context);
-        let sum = self.address(bt0.address, rooted.addend);
-        let has_failed = is_out_of_range | is_unset | is_misaligned;
-        let base_status = is_unset.mux(
-            self.status(Status::Bt0Unset),
-            is_misaligned.mux(self.status(Status::HemMisaligned), self.status(Status::Ok)),
-        );
-        let status = is_out_of_range.mux(self.status(Status::IndexOutOfRange), base_status);
-
-        // Stage 6: verdict. All failures up to here are those of read 0.
-        let status = status.delay("s6_status");
-        let identity = Identity { context: rooted.context, is_context: rooted.is_context, table: rooted.table };
-        let identity = delay_record(identity, "s6");
-        let verdict = Verdict {
-            valid: s5_valid.delay_reset("s6_valid"),
-            identity,
-            has_failed: has_failed.delay("s6_has_failed"),
-            status,
-            hop: b.literal(0, 2),
-            is_complete: (rooted.is_chunk & rooted.is_context).delay("s6_is_complete"),
-            level: b.literal(0, 2),
-            address: sum.delay("s6_address"),
+        let is_unset = is_unset.delay("s4_is_unset");
+        let has_failed = is_out_of_range | has_bad_base.delay("s4_has_bad_base");
+        let level = (hop_num - distance).delay("s4_level") & (!has_failed).repeat(2);
+        let step = Step {
+            context: new.context.delay("s4_context"),
+            is_context: new.is_context.delay("s4_is_context"),
+            generation: new.generation.delay("s4_generation"),
+            is_end: has_failed | has_answer.delay("s4_has_answer"),
+            has_failed,
+            from_landing: b.flag(false),
+            is_first_failure: is_out_of_range,
+            is_second_failure: is_unset,
+            level,
+            distance: distance.delay("s4_distance"),
         };
-        Started { verdict, accept, misses, questions }
+        let step = (step, delay_record(sum, "s4"));
+        b.output("pointer_hit", (counts & is_found).delay_reset("pointer_hit_q"));
+        b.output("pointer_miss", (counts & !is_found).delay_reset("pointer_miss_q"));
+        Started { stepped: Stepped { valid: s4_valid, step }, accept, caches_ready: caches.ready }
     }
 
-    /// Offset of an entry in units of 8 bytes.
-    fn offset_addend(&self, offset: Signal<'a>) -> Signal<'a> {
-        offset.concat(self.b.literal(0, ENTRY_BYTES_LOG2_MIN - BA_ENTRY_BYTES_LOG2))
+    /// The pointer caches, looked up in stage 1; they answer in stage 3.
+    fn caches(
+        &self,
+        s1_valid: Signal<'a>,
+        hop_num: Signal<'a>,
+        keys: Keys<Signal<'a>>,
+        learned: &Learned<'a>,
+        is_written: Signal<'a>,
+    ) -> Caches<'a> {
+        let (b, config) = (self.b, self.config);
+        let flush = (b.input("pointer_flush", 1) | is_written).delay_reset("flush");
+        let has_level = [hop_num.any(), hop_num.bit(1)];
+        let caches = std::array::from_fn::<_, POINTER_LEVELS, _>(|level| {
+            let (sets, ways) = [(config.hem_cache_sets, config.hem_cache_ways), (upper_sets(config), 1)][level];
+            // The set number comes from outside of the key; below the key there are zeros instead.
+            let key = |valid, keys: Keys<Signal<'a>>| {
+                let (number, set) = [(keys.chunk, keys.chunk_set), (keys.upper, keys.upper_set)][level];
+                let key = concat(&[keys.space, number, b.literal(0, set.width())]);
+                CacheKey { valid, key, mix: set }
+            };
+            let lookup = key(s1_valid & has_level[level], keys);
+            let fill = key(learned.valid[level], learned.keys);
+            let shape = CacheShape { sets, ways, key_bits: lookup.key.width(), value_bits: POINTER_BITS };
+            Cache::new(b, CACHE_NAMES[level], shape, flush, lookup, fill, learned.pointer)
+        });
+        b.output("pointer_evicted", or_all(&caches.each_ref().map(|cache| cache.evicted)));
+        Caches {
+            hits: caches.each_ref().map(|cache| cache.hit),
+            pointers: caches.each_ref().map(|cache| cache.value),
+            ready: caches.iter().map(|cache| cache.ready).fold(b.flag(true), |all, ready| all & ready),
+        }
     }
 
     /// The landing pipe.
-    fn land_line(&self, plans: &Plans<'a>, alignment_check: Signal<'a>) -> Landed<'a> {
+    fn land_line(&self, memories: &Memories<'a>) -> Landed<'a> {
         let (b, config) = (self.b, self.config);
+        let always = b.flag(true);
 
-        // Stage 0: the wanted word and its error. Every line is kept, the entry being the last one of a miss.
+        // One cycle before the line: its context, so that the plan is there in time.
+        let early = b.input("early_context", line_context_bits(config)).low_bits(config.hem_context_bits());
+        let plan = memories.plans.read(early, always);
+
+        // Stage 0: the sum, straight off the memories. Every line is kept, the entry being the last one of a miss.
         let line_valid = b.input("line_valid", 1);
         let line = input_channel(b, "line", LineResponse::widths(config));
         let context = line.context.low_bits(config.hem_context_bits());
-        let lines =
-            Ram::new(b, "lines", config.hem_contexts, RamStyle::for_depth(config.hem_contexts), Entry::widths(config));
         let entry = Entry { entry_0: line.data_0, entry_1: line.data_1, entry_2: line.data_2, entry_3: line.data_3 };
-        lines.write(context, entry, line_valid);
-        let course = plans.courses.read(context, b.flag(true));
-        let plan = plans.plans.read(context, b.flag(true));
-        let pointer = line.value;
-        let pointer_error = line.value_error;
+        memories.lines.write(context, entry, line_valid);
+        let keys = memories.keys.read(context, always);
+        let [offset, last, second_last] = self.addends(plan.offset, plan.last_index, plan.second_last_index);
+        // Of an entry read nothing is added.
+        let addend = select_tree(line.level, &[offset, offset, last, second_last]);
+        let sum = self.sum(line.value, addend);
 
-        // Stage 1: checks and sum.
-        let l1_valid = line_valid.delay_reset("l1_valid");
+        // Stage 1: the checks. A failed read has its own number, a useless pointer the number of the read that it was for.
+        let is_entry_line = line.level.none();
+        let is_entry = (line_valid & is_entry_line).delay_reset("l1_is_entry");
+        let is_step = (line_valid & !is_entry_line).delay_reset("l1_is_step");
+        let has_answer = (line.level.is(1) & plan.is_context).delay("l1_has_answer");
         let context = context.delay("l1_context");
-        let level = line.level.delay("l1_level");
-        let pointer = pointer.delay("l1_pointer");
-        let pointer_error = pointer_error.delay("l1_pointer_error");
+        let distance = line.level.delay("l1_distance");
+        let traits = self.traits(line.value, "l1_pointer");
+        let page = line.value.high_bits(POINTER_BITS).delay("l1_page");
+        let pointer_error = line.value_error.delay("l1_pointer_error");
         let entry_error = line.error.delay("l1_entry_error");
-        let next_level = level + 1;
-        let is_entry = level.eq(course.hop_num);
-        let is_chunk = next_level.eq(course.hop_num);
-        let is_last_pointer = (level + 2).eq(course.hop_num);
-        let level_index = is_last_pointer.mux(plan.last_index, plan.second_last_index.resize(LEVEL_INDEX_BITS));
-        let addend = is_chunk.mux(self.offset_addend(plan.offset), level_index);
-        let sum = self.address(pointer, addend);
-        let has_error = is_entry.mux(entry_error, pointer_error);
-        // One LUT per group and a carry chain; as a tree it would become the deepest path, with the checks behind it.
-        let groups: Vec<_> = (0..64).step_by(6).map(|low| pointer.bits(63.min(low + 5), low).any()).collect();
-        let groups = concat(&groups);
-        let ones = b.literal((1 << groups.width()) - 1, groups.width());
-        let is_zero = !groups.add_wide(ones).bit(groups.width());
-        let is_misaligned = self.is_misaligned(pointer, alignment_check, is_chunk, course.is_context);
-        let has_failed = has_error | (!is_entry & (is_zero | is_misaligned));
-
-        // Stage 2: verdict. A failed read has its own number, a useless pointer the number of the read that it was for.
-        let identity = Identity { context, is_context: course.is_context, table: plan.table };
-        let identity = delay_record(identity, "l2");
-        let level = level.delay("l2_level");
-        let has_failed = has_failed.delay("l2_has_failed");
-        let has_error = has_error.delay("l2_has_error");
-        let is_zero = is_zero.delay("l2_is_zero");
-        let failure = has_error.mux(
-            self.status(Status::HemBusError),
-            is_zero.mux(self.status(Status::HemPointerZero), self.status(Status::HemMisaligned)),
-        );
-        let failed_level = has_error.mux(level, level + 1);
-        let verdict = Verdict {
-            valid: l1_valid.delay_reset("l2_valid"),
-            identity,
+        let is_first = line.is_first.delay("l1_is_first");
+        let plan = delay_record(plan, "l1");
+        let is_chunk = distance.is(1);
+        let is_zero = traits.is_zero();
+        let is_misaligned = traits.is_misaligned(plan.alignment_check, is_chunk, plan.is_context);
+        let has_failed = pointer_error | is_zero | is_misaligned;
+        let level = plan.hop_num - distance;
+        let step = Step {
+            context,
+            is_context: plan.is_context,
+            generation: plan.generation,
+            is_end: has_failed | has_answer,
             has_failed,
-            status: failure & has_failed.repeat(SHORT_STATUS_BITS),
-            hop: failed_level & has_failed.repeat(2),
-            is_complete: (is_entry | (is_chunk & course.is_context)).delay("l2_is_complete"),
-            level: level + 1,
-            address: sum.delay("l2_address"),
+            from_landing: b.flag(true),
+            is_first_failure: pointer_error,
+            is_second_failure: is_zero,
+            level: pointer_error.mux(level, level + 1),
+            distance: distance - 1,
         };
-        Landed { verdict, lines }
+        let step = (step, delay_record(sum, "l1"));
+        let end = MissEnd {
+            context,
+            status: self.status(Status::HemBusError) & entry_error.repeat(SHORT_STATUS_BITS),
+            hop: plan.hop_num & entry_error.repeat(2),
+            is_first: is_first & !entry_error,
+        };
+
+        // Stage 2: what may be cached.
+        let is_learned = is_step & !pointer_error & traits.is_whole_page() & traits.page.any();
+        let valid = std::array::from_fn(|level| {
+            let is_of_level = distance.is(level as u128 + 1);
+            (is_learned & is_of_level).delay_reset(&format!("l2_is_for_{}", CACHE_NAMES[level]))
+        });
+        let learned = Learned { valid, keys: delay_record(keys, "l2_keys"), pointer: page.delay("l2_pointer") };
+        Landed { stepped: Stepped { valid: is_step, step }, end: (is_entry, end), learned }
     }
 
-    /// The line requests of both pipes.
-    fn request_lines(&self, landed: &Verdict<'a>, started: &Verdict<'a>) {
+    /// The steps of both pipes: line requests, and ends one cycle later.
+    fn step(&self, landed: &Stepped<'a>, started: &Stepped<'a>) -> (Signal<'a>, Ended<Signal<'a>>) {
         let (b, config) = (self.b, self.config);
+        let steps = Merge::new(
+            self.design,
+            b,
+            "steps",
+            config.hem_contexts,
+            (Step::widths(config), Sum::widths(config)),
+            (landed.valid, landed.step),
+            (started.valid, started.step),
+        );
+        let (step, sum) = steps.out;
+        let address = (sum.high + sum.carry.resize(64 - LOW_BITS)).concat(sum.low);
+        // An end takes its turn like a read, because it shows late that it is none.
         let ready = b.input("line_request_ready", 1);
-        let valid = b.register_reset("line_request_q_valid", 1, 0);
-        let widths = Read::widths(config);
-        let reads = Merge::new(self.design, b, "reads", config.hem_contexts, widths, landed.read(), started.read());
-        let take = !valid.value | ready;
-        reads.take(take);
-        valid.next(reads.valid | !take);
-        let held = hold_record(reads.out, "line_request_q", take);
+        steps.take(ready);
+        b.output("line_request_valid", steps.valid);
+        b.output("line_request_cancel", step.is_end);
         let request = LineRequest {
-            context: held.context.resize(line_context_bits(config)),
-            level: held.level,
-            word: held.word,
-            generation: b.flag(false),
-            line: held.line,
+            context: step.context.resize(line_context_bits(config)),
+            level: step.distance,
+            word: address.bits(5, 3),
+            generation: step.generation,
+            line: address.bits(63, 6),
         };
-        b.output("line_request_valid", valid.value);
         output_channel(b, "line_request", request);
+        // What becomes of a step is sorted out a cycle later.
+        let is_taken = (steps.valid & ready).delay_reset("is_taken");
+        let step = delay_record(step, "taken");
+        let is_issued = is_taken & !step.is_end;
+        let ended = is_taken & step.is_end;
+        for number in 0..=HOP_MAX {
+            b.output(&format!("read_issued_{number}"), is_issued & step.level.is(number.into()));
+        }
+        let choose = |landing, new| step.from_landing.mux(self.status(landing), self.status(new));
+        let status = step
+            .is_second_failure
+            .mux(choose(Status::HemPointerZero, Status::Bt0Unset), self.status(Status::HemMisaligned));
+        let status = step.is_first_failure.mux(choose(Status::HemBusError, Status::IndexOutOfRange), status);
+        let end = Ended {
+            context: step.context,
+            is_context: step.is_context,
+            status: status & step.has_failed.repeat(SHORT_STATUS_BITS),
+            hop: step.level & step.has_failed.repeat(2),
+            address: address.delay("taken_address"),
+        };
+        (ended, end)
     }
 
     /// Replays and answers, and the contexts that they free.
-    fn finish(&self, free: &FreeList<'a>, started: &Started<'a>, landed: &Landed<'a>) {
+    fn finish(
+        &self,
+        free: &FreeList<'a>,
+        memories: &Memories<'a>,
+        accept: Signal<'a>,
+        landed: (Signal<'a>, MissEnd<Signal<'a>>),
+        (ended, end): (Signal<'a>, Ended<Signal<'a>>),
+    ) {
         let (b, config) = (self.b, self.config);
         let (depth, design) = (config.hem_contexts, self.design);
-        let (new, land) = (&started.verdict, &landed.verdict);
-        let replays = Merge::new(design, b, "replays", depth, MissEnd::widths(config), land.miss_end(), new.miss_end());
-        let answers =
-            Merge::new(design, b, "answers", depth, LookupEnd::widths(config), land.lookup_end(), new.lookup_end());
+        let miss_end = MissEnd { context: end.context, status: end.status, hop: end.hop, is_first: b.flag(false) };
+        let miss_end = (ended & !end.is_context, miss_end);
+        let replays = Merge::new(design, b, "replays", depth, MissEnd::widths(config), landed, miss_end);
+        let (answers, answer) = Fifo::new(design, b, "answers", depth, LookupEnd::widths(config));
+        let lookup_end = LookupEnd { context: end.context, status: end.status, hop: end.hop, address: end.address };
+        answers.push(ended & end.is_context, lookup_end);
 
         // The free list takes one number per cycle: a replay's when it is fetched, an answer's one cycle later, in which
         // no replay is fetched. After a replay had to wait for that, no answer is fetched for a cycle.
@@ -725,25 +1002,23 @@ impl<'a> Parts<'_, '_, 'a> {
         let answer_is_free = !answer_valid.value | answer_ready;
         let replay_waited = (replays.valid & answer_gives.value).delay_reset("replay_waited");
         let take_answer = answer_is_free & !replay_waited;
-        let fetch_answer = (take_answer & answers.valid).named("fetch_answer");
-        answers.take(take_answer);
+        let fetch_answer = (take_answer & answer.out_valid).named("fetch_answer");
+        answers.pop(take_answer);
         answer_valid.next(fetch_answer | !answer_is_free);
         answer_gives.next(fetch_answer);
-        let answered_context = answers.out.context.delay("answered_context");
+        let answered_context = answer.out.context.delay("answered_context");
         let give = fetch_replay | answer_gives.value;
         let given_context = answer_gives.value.mux(answered_context, replays.out.context).delay("given_context");
         let given = give.delay_reset("given");
         free.give(given, given_context);
         // Counted one cycle late; for that cycle `accepted` tells.
-        let accepted = started.accept.delay_reset("accepted");
+        let accepted = accept.delay_reset("accepted");
         let credit = Credit::new(b, "contexts", config.hem_contexts);
         credit.update(accepted, given, b.flag(false));
         b.output("idle", credit.full & !accepted & !replay_valid.value & !answer_valid.value);
 
-        let request = started.misses.read(replays.out.context, fetch_replay);
-        let entry = landed.lines.read(replays.out.context, fetch_replay);
-        let status = replays.out.status.hold("replay_q_status", fetch_replay);
-        let hop = replays.out.hop.hold("replay_q_hop", fetch_replay);
+        let request = memories.misses.read(replays.out.context, fetch_replay);
+        let entry = memories.lines.read(replays.out.context, fetch_replay);
         let replay = Replay {
             tag: request.tag,
             function: request.function,
@@ -755,8 +1030,9 @@ impl<'a> Parts<'_, '_, 'a> {
             va: request.va,
             length: request.length,
             index: request.index,
-            status: status.resize(status::STATUS_BITS),
-            hop,
+            status: replays.out.status.hold("replay_q_status", fetch_replay).resize(status::STATUS_BITS),
+            hop: replays.out.hop.hold("replay_q_hop", fetch_replay),
+            is_first: replays.out.is_first.hold("replay_q_is_first", fetch_replay),
             entry_0: entry.entry_0,
             entry_1: entry.entry_1,
             entry_2: entry.entry_2,
@@ -767,14 +1043,15 @@ impl<'a> Parts<'_, '_, 'a> {
         b.output("replay_valid", replay_valid.value);
         output_channel(b, "replay", replay);
 
-        let asked = started.questions.read(answers.out.context, fetch_answer);
-        let address = answers.out.has_failed.mux(b.literal(0, 64), answers.out.address);
+        let asked = memories.questions.read(answer.out.context, fetch_answer);
+        let has_failed = answer.out.status.any();
+        let address = has_failed.mux(b.literal(0, 64), answer.out.address);
         let answer = ContextAnswer {
             tag: asked.tag,
             function: asked.function,
-            status: answers.out.status.hold("answer_q_status", fetch_answer).resize(status::STATUS_BITS),
-            table: answers.out.table.hold("answer_q_table", fetch_answer),
-            hop: answers.out.hop.hold("answer_q_hop", fetch_answer),
+            status: answer.out.status.hold("answer_q_status", fetch_answer).resize(status::STATUS_BITS),
+            table: asked.table & has_failed.hold("answer_q_has_failed", fetch_answer).repeat(TABLE_BITS),
+            hop: answer.out.hop.hold("answer_q_hop", fetch_answer),
             address: address.hold("answer_q_address", fetch_answer),
             index: asked.index,
             admission: asked.admission,
@@ -784,16 +1061,23 @@ impl<'a> Parts<'_, '_, 'a> {
     }
 }
 
+/// The pointer caches.
+struct Caches<'a> {
+    hits: [Signal<'a>; POINTER_LEVELS],
+    pointers: [Signal<'a>; POINTER_LEVELS],
+    ready: Signal<'a>,
+}
+
 impl<'a> Undivided<Signal<'a>> {
-    /// Without what the divider works on.
-    fn rooted(&self) -> Rooted<Signal<'a>> {
-        Rooted {
-            context: self.context,
+    fn lookup(&self, context: Signal<'a>) -> New<Signal<'a>> {
+        New {
+            context,
             is_context: self.is_context,
             table: self.table,
             table_set: self.table_set,
-            is_chunk: self.is_chunk,
-            addend: self.addend,
+            alignment_check: self.alignment_check,
+            generation: self.generation,
+            epoch: self.epoch,
         }
     }
 }

@@ -4,10 +4,10 @@
 //! per cycle, replays first. The function selects the table set; the index is the key rotated right by eight, masked with
 //! `num_mpts - 1`. A new request is given its generation, its time stamp and its epochs; a replay keeps those that it has.
 //!
-//! **Handshake.** Channel `request` in, ready/valid; `request_ready` depends on registers only. Channel `decoded` in
-//! (replays), valid only: it has the right of way. Channel `lookup` out has no ready: nothing behind it stalls.
-//! `early_index` and `early_table_set` tell what comes on `lookup` in the next cycle, for the memories that are read
-//! meanwhile.
+//! **Handshake.** Channel `request` in, ready/valid; `request_ready` depends on registers, `pause` and `decoded_valid`
+//! only, and the latter two are registers where they come from. Channel `decoded` in (replays), valid only: it has the
+//! right of way. Channel `lookup` out has no ready: nothing behind it stalls. `early_index` and `early_table_set` tell
+//! what comes on `lookup` in the next cycle, for the memories that are read meanwhile.
 //!
 //! **Latency and throughput.** One cycle, two with more than one table set (the function map is a memory). One request
 //! per cycle.
@@ -16,9 +16,10 @@
 //!
 //! **Reset and flush.** Reset clears the pipe; the function map is scrubbed to table set 0, then `ready` rises.
 //!
-//! **Hazards.** A write of the function map acts on requests admitted from the next cycle on, but is lost while `ready` is
-//! low. A change of `mpt_mask_<k>` acts on requests that are in the pipe. Generation and epochs are sampled in one cycle,
-//! that of `early_index`.
+//! **Hazards.** A write of the function map acts on requests admitted from the next cycle on, but may be lost while
+//! `ready` is low. A change of `mpt_mask_<k>` acts on new requests that have not shown their index yet. Generation and
+//! epochs are sampled in one cycle, that of `early_index`; the epoch of the region comes one cycle later because it is
+//! read from a memory in that cycle.
 //!
 //! **Limits.** The pipe never stalls, so a request is admitted only with a place reserved in the queue of the page split,
 //! which it keeps until the split takes it, and with a HEM context, which it keeps until its entry has been found. So a
@@ -28,7 +29,10 @@ use crate::function_map::FunctionMap;
 use crate::prim::{
     Credit, Design, Signal, concat, delay_record, input_channel, mux_record, output_channel, select_by_number,
 };
-use crate::records::{ADMISSION_BITS, EPOCH_BITS, HEM_EPOCH_BITS, Lookup, Request, STAMP_BITS};
+use crate::records::{
+    ADMISSION_BITS, BUCKET_EPOCH_BITS, EPOCH_BITS, HEM_EPOCH_BITS, Lookup, REGION_EPOCH_BITS, Request, SET_EPOCH_BITS,
+    STAMP_BITS,
+};
 use keywalk_contract::{Config, key::INDEX_BITS};
 
 /// All bits of an index: a replay brings an index that is masked already.
@@ -44,7 +48,9 @@ impl KeyDecoder {
     /// function map's write port, what a request is given: `generation`, `now`, `set_epoch_<k>`, `hem_epoch`, and, one
     /// cycle after `early_index`, `region_epoch`; the pulses `split_place_freed` (the page split took a request) and
     /// `entry_found` (a request needs no HEM context any more). Outputs besides the channels: `ready`, `accepted` with
-    /// `accepted_generation` (a new request was admitted), `empty` (no place is reserved).
+    /// `accepted_generation` (a new request was admitted), `empty` (no place is reserved), and
+    /// `lookup_noted_epoch`: the epochs of `lookup` before a new request's region epoch, which comes out of a memory then, is
+    /// put in.
     pub fn build<'a>(design: &Design<'a>, config: &Config) -> String {
         let b = design.module("key_decoder");
         let request_valid = b.input("request_valid", 1);
@@ -56,11 +62,11 @@ impl KeyDecoder {
             (0..config.table_sets).map(|set| b.input(&format!("{name}_{set}"), width)).collect()
         };
         let masks = per_set("mpt_mask", INDEX_BITS);
-        let set_epochs = per_set("set_epoch", 6);
+        let set_epochs = per_set("set_epoch", SET_EPOCH_BITS);
         let generation = b.input("generation", 1);
         let now = b.input("now", STAMP_BITS);
         let hem_epoch = b.input("hem_epoch", HEM_EPOCH_BITS);
-        let region_epoch = b.input("region_epoch", 8);
+        let region_epoch = b.input("region_epoch", BUCKET_EPOCH_BITS);
         let function_map = FunctionMap::new(b, config);
         let running = function_map.running;
 
@@ -113,13 +119,15 @@ impl KeyDecoder {
         b.output("accepted_generation", generation.delay("accepted_generation_q"));
         lookup.admission = lookup.is_replay.mux(lookup.admission, now.concat(generation));
         // The region's epoch is in its memory until the next cycle.
-        let noted = concat(&[hem_epoch, select_by_number(&set_epochs, lookup.table_set), b.literal(0, 8)]);
+        let noted =
+            concat(&[hem_epoch, select_by_number(&set_epochs, lookup.table_set), b.literal(0, BUCKET_EPOCH_BITS)]);
         lookup.epoch = lookup.is_replay.mux(lookup.epoch, noted);
         b.output("lookup_length_minus_one", (lookup.length - 1).delay("lookup_length_minus_one_q"));
 
         let mut lookup = delay_record(lookup, "lookup_q");
-        let region = lookup.is_replay.mux(lookup.epoch.low_bits(8), region_epoch);
-        lookup.epoch = lookup.epoch.high_bits(EPOCH_BITS - 8).concat(region);
+        b.output("lookup_noted_epoch", lookup.epoch.low_bits(REGION_EPOCH_BITS));
+        let region = lookup.is_replay.mux(lookup.epoch.low_bits(BUCKET_EPOCH_BITS), region_epoch);
+        lookup.epoch = lookup.epoch.high_bits(EPOCH_BITS - BUCKET_EPOCH_BITS).concat(region);
         b.output("lookup_valid", valid.delay_reset("lookup_valid_q"));
         output_channel(b, "lookup", lookup);
         b.name().into()

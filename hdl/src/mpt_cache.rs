@@ -14,14 +14,14 @@
 //! **Timing.** Tags are compared straight off block RAM in carry chains; the data memory is read at {set, way} from
 //! registers. The page shift lives in the tag word, because the shift by it must begin before the line arrives.
 //!
-//! **Reset and flush.** After reset and after `flush` all tags are scrubbed, one set per cycle; `ready` is low meanwhile;
-//! lookups miss and fills are dropped.
+//! **Reset and flush.** After reset and after `flush` all tags are scrubbed, one set per cycle, and `ready` is low.
+//! Lookups whose `early_index` comes with the flush or while `ready` is low miss, and fills that do are dropped.
 //!
 //! **Hazards.** A fill writes its tag two cycles before its data, as a lookup reads them two cycles apart, so that no lookup
 //! sees a torn line: one that reads the old tag in that cycle reads the old data. An index is in one way at most, whatever
 //! its epochs: a fill compares table set and index and overwrites the way that has them. A fill that comes one or two
 //! cycles after another of the same set cannot see that one's tag or use; it is dropped, and its request will fetch the
-//! entry again.
+//! entry again. Of a hit and a fill that come in one cycle, only the hit counts as a use.
 //!
 //! **Limits.** `mpt_sets` times `mpt_ways` lines.
 
@@ -29,7 +29,7 @@ use crate::prim::{
     Design, Plru, Ram, RamStyle, Signal, concat, encode_one_hot, input_channel, or_all, output_channel, scrub,
     select_by_number, select_one_hot,
 };
-use crate::records::{MptFill, MptLine, REGION_EPOCH_BITS};
+use crate::records::{BUCKET_EPOCH_BITS, MptFill, MptLine, REGION_EPOCH_BITS, SET_EPOCH_BITS};
 use keywalk_contract::{Config, key::INDEX_BITS};
 
 crate::record! {
@@ -88,15 +88,24 @@ impl MptCache {
         let set = b.input("early_index", INDEX_BITS).low_bits(set_bits);
         let read: Vec<_> = tags.iter().map(|memory| memory.read(set, always)).collect();
 
-        // Stage 1: compare. The region's epoch comes out of a memory and through a select, so it is compared bit by bit.
+        // Stage 1: compare. The region's epoch of a new request comes out of a memory, so that the select between it and a
+        // replay's is part of the comparison, bit by bit.
         let valid = b.input("lookup_valid", 1);
         let table_set = b.input("lookup_table_set", config.table_set_bits());
         let index = b.input("lookup_index", INDEX_BITS);
+        let is_replay = b.input("lookup_is_replay", 1);
         let epoch = b.input("lookup_epoch", REGION_EPOCH_BITS);
+        let region_epoch = b.input("region_epoch", BUCKET_EPOCH_BITS);
         let agreement = |tag: &Tag<Signal<'a>>| {
-            let mut parts: Vec<_> = (0..8).map(|bit| tag.epoch.bit(bit).eq(epoch.bit(bit))).collect();
-            let held = concat(&[tag.is_valid, tag.table_set, tag.index, tag.epoch.bits(13, 8)]);
-            let wanted = concat(&[always, table_set, index.high_bits(index_bits), epoch.bits(13, 8)]);
+            let mut parts: Vec<_> = (0..BUCKET_EPOCH_BITS)
+                .map(|bit| {
+                    let held = tag.epoch.bit(bit);
+                    (is_replay & held.eq(epoch.bit(bit))) | (!is_replay & held.eq(region_epoch.bit(bit)))
+                })
+                .collect();
+            let set_epoch = |epoch: Signal<'a>| epoch.high_bits(SET_EPOCH_BITS);
+            let held = concat(&[tag.is_valid, tag.table_set, tag.index, set_epoch(tag.epoch)]);
+            let wanted = concat(&[always, table_set, index.high_bits(index_bits), set_epoch(epoch)]);
             parts.extend((0..held.width().div_ceil(3)).map(|part| {
                 let (high, low) = ((3 * part + 2).min(held.width() - 1), 3 * part);
                 held.bits(high, low).eq(wanted.bits(high, low))
@@ -104,7 +113,9 @@ impl MptCache {
             concat(&parts).all_set()
         };
         let hits: Vec<_> = read.iter().map(agreement).collect();
-        let is_hit = (or_all(&hits) & !clean.busy & valid).delay_reset("s2_found");
+        // Nor does a lookup count whose tags were read before the scrub was through with them.
+        let counts = valid & !clean.busy & !clean.busy.delay("s1_busy");
+        let is_hit = (or_all(&hits) & counts).delay_reset("s2_found");
         let way = encode_one_hot(&hits, way_bits).delay("s2_way");
         let shifts: Vec<_> = hits.iter().zip(&read).map(|(hit, tag)| (*hit, tag.page_shift)).collect();
         b.output("page_shift", select_one_hot(&shifts).delay("s2_page_shift"));
@@ -140,7 +151,8 @@ impl MptCache {
         let f1_is_held = or_all(&f1_matches);
         let f1_way = f1_is_held.mux(encode_one_hot(&f1_matches, way_bits), victim);
         let victims: Vec<_> = held.iter().map(|owner| owner.is_valid).collect();
-        let evicts = f1_valid.value & !f1_is_held & select_by_number(&victims, victim);
+        let f1_enters = f1_valid.value & !clean.busy;
+        let evicts = f1_enters & !f1_is_held & select_by_number(&victims, victim);
         b.output("evicted", evicts.delay_reset("evicted_q"));
         let tag = Tag {
             is_valid: !clean.busy,
@@ -156,7 +168,7 @@ impl MptCache {
             tags.write(address, tag, enable);
             owners.write(address, owner, enable);
         }
-        f2_valid.next(f1_valid.value & !clean.busy);
+        f2_valid.next(f1_enters);
         let f2_way = f1_way.delay("f2_way");
         let f3_valid = f2_valid.value.delay_reset("f3_valid");
         let f3_set = f2_set.delay("f3_set");

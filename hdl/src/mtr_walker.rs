@@ -24,11 +24,12 @@
 //! counted by whole tables from the wanted page to the last one. A walk of the context port, or of an index at or above
 //! the count, neither uses nor fills anything; a walk that fails enters nothing from the line that it fails at.
 //!
-//! **Handshake.** `walk_*` and `line_request_*`: valid and ready; both are stable until taken. `line_*`, `result_*` and
-//! `fill_*`: valid only, always taken, at most one per cycle. `line_*` must answer `line_request_*`, once each, in any
-//! order. Results come in any order. `zero_entry_literal` and `alignment_check` are levels, sampled at each check. `idle`
-//! is low from the cycle after a walk is accepted until the cycle after its result; fills may still follow then.
-//! Pulses for counters: `lower_*` and `upper_*` of the caches, a hit or a miss for every walk that may use the cache
+//! **Handshake.** `walk_*`, `line_*`, `result_*` and `fill_*`: valid only, always taken, at most one per cycle; no more
+//! walks may be in flight than there are contexts, and one that takes the place of another may come two cycles after
+//! the other's result. `line_request_*`: valid and ready, stable until taken. `line_*` must answer `line_request_*`, once
+//! each, in any order. Results come in any order. `zero_entry_literal` and `alignment_check` are levels, sampled at each
+//! check. `idle` is low from the cycle after a walk is accepted until two cycles after its result; fills may still follow
+//! then. Pulses for counters: `lower_*` and `upper_*` of the caches, a hit or a miss for every walk that may use the cache
 //! and whose table has that level; `read_issued_<k>` for every read number k that is taken.
 //!
 //! **Latency and throughput.** Walk accepted to first read offered: 3 cycles. Line to next read offered: 2 cycles. Line of
@@ -38,7 +39,7 @@
 //! **Timing.** The first-read pipe shifts the index, reads the caches and counts the pages that follow (1), adds to the
 //! root (2), and selects (3). The landing pipe takes the word (1), adds and checks beside (2). The fill pipe selects the
 //! slot (1), the word (2), adds to the number and checks (3), and joins the checks (`fill_valid`). Outputs are registers,
-//! except `walk_ready` and `fill_valid`, which are decoded from registers.
+//! except `fill_valid`, which is decoded from registers.
 //!
 //! **Reset and flush.** Reset forgets every walk; the table port must be reset with it. `ready` rises when the list of
 //! free contexts is filled, one cycle per context; no walk is accepted before. After reset and after `flush` both caches
@@ -53,7 +54,7 @@
 //!
 //! **Limits.** `walk_contexts` walks in flight. No queue can overflow: each is as deep as there are contexts, and a
 //! context is in one of them at most. New reads yield to those of walks under way; the direct queue yields to landings,
-//! but after 256 landings without a gap no new walk is accepted until one of the direct queue has gone. Neighbours yield
+//! but after 256 landings without a gap no first read is made until one of the direct queue has gone. Neighbours yield
 //! to wanted words; 127 lines wait for theirs to be filled, of further lines the wanted word is filled alone.
 
 use crate::prim::{
@@ -439,17 +440,14 @@ impl MtrWalker {
         let free = FreeList::new(design, b, "free_contexts", context_bits);
         let (direct_queue, direct) = Fifo::new(design, b, "direct_queue", contexts, Direct::widths(config));
         direct_queue.pop(!line_valid);
-        // A landing cannot wait, so that gaps can only be had by reading less.
+        // A landing cannot wait, so that gaps can only be had by beginning no more reads.
         let run = b.register_reset("landing_run", LANDING_RUN_LOG2 + 1, 0);
         let run_is_long = run.value.bit(LANDING_RUN_LOG2);
         let run_grown = run_is_long.mux(run.value, run.value + 1);
         run.next(line_valid.mux(run_grown, b.literal(0, LANDING_RUN_LOG2 + 1)));
         let is_starving = (run_is_long & direct.out_valid).named("is_starving");
 
-        let walk_valid = b.input("walk_valid", 1);
-        let walk_ready = free.ready & free.valid & !is_starving;
-        let accept = (walk_valid & walk_ready).named("accept");
-        b.output("walk_ready", walk_ready);
+        let accept = b.input("walk_valid", 1);
         b.output("ready", free.ready);
         free.take(accept);
 
@@ -459,7 +457,7 @@ impl MtrWalker {
         output_channel(b, "fill", entry.fill);
         let start = Start { accept, context: free.number, zero_entry_literal, flush };
         let first_read = begin(b, config, &memories, start, &entry, &direct_queue);
-        issue(design, b, config, &first_read, &landing.next_read);
+        issue(design, b, config, &first_read, &landing.next_read, is_starving);
 
         free.give(landing.is_done, landing.done_context);
         let walks = Credit::new(b, "walks", contexts);
@@ -950,7 +948,14 @@ fn fill<'a>(b: &'a Builder<'a>, config: &Config, flush: Signal<'a>, landed: &Lan
 
 /// Puts the reads of both pipes into one channel. What finds it taken waits in the queue of its pipe; what waits need
 /// not go first, because reads of different walks have no order.
-fn issue<'a>(design: &Design<'_>, b: &'a Builder<'a>, config: &Config, first: &Offer<'a>, next: &Offer<'a>) {
+fn issue<'a>(
+    design: &Design<'_>,
+    b: &'a Builder<'a>,
+    config: &Config,
+    first: &Offer<'a>,
+    next: &Offer<'a>,
+    is_starving: Signal<'a>,
+) {
     let depth = config.walk_contexts;
     let (next_queue, next_waiting) = Fifo::new(design, b, "next_read_queue", depth, Read::widths(config));
     let (first_queue, first_waiting) = Fifo::new(design, b, "first_read_queue", depth, Read::widths(config));
@@ -965,8 +970,9 @@ fn issue<'a>(design: &Design<'_>, b: &'a Builder<'a>, config: &Config, first: &O
     let is_missed = (next.valid & !is_free).delay_reset("next_is_missed");
     next_queue.push(is_missed, delay_record(next.read, "next_missed"));
     next_queue.pop(is_free & !next.is_likely);
-    first_queue.push(first.valid & !(is_free & !is_under_way & !first_waiting.out_valid), first.read);
-    first_queue.pop(is_free & !is_under_way);
+    let may_begin = (is_free & !is_under_way & !is_starving).named("may_begin");
+    first_queue.push(first.valid & !(may_begin & !first_waiting.out_valid), first.read);
+    first_queue.pop(may_begin);
 
     let fields = |read: Read<Signal<'a>>| -> Vec<_> { read.list().into_iter().map(|(_, signal)| signal).collect() };
     let (firsts, next_waits, first_waits) = (fields(first.read), fields(next_waiting.out), fields(first_waiting.out));
@@ -981,7 +987,8 @@ fn issue<'a>(design: &Design<'_>, b: &'a Builder<'a>, config: &Config, first: &O
         let other = next.is_likely.mux(next_read, waiting).hold(&format!("line_request_other_{name}_q"), is_free);
         offers_first.mux(first.hold(&format!("line_request_first_{name}_q"), is_free), other)
     });
-    let is_offered = next.is_likely.mux(next.valid, next_waiting.out_valid | first.valid | first_waiting.out_valid);
+    let begins = (first.valid | first_waiting.out_valid) & !is_starving;
+    let is_offered = next.is_likely.mux(next.valid, next_waiting.out_valid | begins);
     valid.next_if(is_free, is_offered);
     b.output("line_request_valid", valid.value);
     let request = LineRequest {

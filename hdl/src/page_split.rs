@@ -19,11 +19,12 @@
 //! no request may be sent before.
 //!
 //! **Hazards.** A request passes by the queue only where the queue is empty and none is being cut, so requests stay in
-//! order. A long request (more pages than a split context has slots) uses its slots as a ring. Only one long request is
+//! order; one that might touch several pages never does. A long request (more pages than a split context has slots) uses its slots as a ring. Only one long request is
 //! open at a time, so that one counter of free slots is enough.
 //!
 //! **Limits.** `admitted_max` requests in the queue; `split_contexts` requests of several pages; `response_depth` single
-//! responses; a queue of walks.
+//! responses; `request_walks` walks. Of single responses, walks and slots of a long request the last free one is not used
+//! until another comes back, unless two pieces take the last two in a row (see [`Credit`]).
 
 use crate::prim::{
     Credit, Design, Fifo, FreeList, Ram, RamStyle, Record, Signal, concat, drive_record, input_channel, mux_record,
@@ -32,12 +33,20 @@ use crate::prim::{
 use crate::records::{Checked, Held, Piece, held_bits};
 use keywalk_contract::Config;
 
-/// Places in the queue of pages to be walked: more than the TLB's pipe is long, and enough for a block RAM.
-pub const WALK_QUEUE_DEPTH: u32 = 128;
 /// Bits of a virtual address above the smallest page.
 const PAGE_BITS: u32 = 52;
 /// Of them, those that can lie within a page.
 const MASK_BITS: u32 = 18;
+
+crate::record! {
+    /// How a request is cut.
+    struct Cut(_config) {
+        /// It touches several pages.
+        has_more: 1,
+        /// It touches more pages than a split context has slots.
+        is_long: 1,
+    }
+}
 
 /// The block.
 pub struct PageSplit;
@@ -45,24 +54,27 @@ pub struct PageSplit;
 impl PageSplit {
     /// Builds the module `page_split` and gives its name.
     ///
-    /// Inputs besides the channels: `checked_has_more` (the request touches several pages), `held_number`, pulses
-    /// `walk_place_freed` and `walk_place_unused`, `single_place_freed`, `slot_freed` (a slot of the long request was
+    /// Inputs besides the channels: `checked_may_have_more` (the request touches several pages, if it is translated at all: known sooner), `held_number`, pulses
+    /// `walk_ended` and `walk_unused` (a piece needed no walk), `single_place_freed`, `slot_freed` (a slot of the long request was
     /// drained), `long_finished`, and `context_freed` with `context_freed_number`. Outputs besides the channels: `ready` and
     /// `place_freed`.
     pub fn build<'a>(design: &Design<'a>, config: &Config) -> String {
         let b = design.module("page_split");
         let checked_valid = b.input("checked_valid", 1);
-        let has_more = b.input("checked_has_more", 1);
+        let may_have_more = b.input("checked_may_have_more", 1);
         let checked = input_channel(b, "checked", Checked::widths(config));
         let context_freed = b.input("context_freed", 1);
         let context_freed_number = b.input("context_freed_number", config.split_context_bits());
         let depth = config.admitted_max();
 
         let contexts = FreeList::new(design, b, "contexts", config.split_context_bits());
-        let walk = Credit::new(b, "walk_credit", WALK_QUEUE_DEPTH);
+        let walk = Credit::new(b, "walk_credit", config.request_walks());
         let single = Credit::new(b, "single_credit", config.response_depth);
         let slots = Credit::new(b, "long_slots", config.split_pages);
         let long_open = b.register_reset("long_open", 1, 0);
+        // A walk and a single response may be had. One register for both, whatever the piece needs.
+        let may_answer = b.register_reset("may_answer", 1, 1);
+        may_answer.next(walk.next_available & single.next_available);
 
         // The request whose pieces are being sent.
         let current_valid = b.register_reset("current_valid", 1, 0);
@@ -78,21 +90,26 @@ impl PageSplit {
         // The queue, and the way past it. The queue shows an entry two cycles late, so it is counted here.
         let places = Credit::new(b, "places", depth);
         let passes =
-            (checked_valid & !has_more & places.full & !current_valid.value & walk.available & single.available)
-                .named("passes");
+            (checked_valid & !may_have_more & places.full & !current_valid.value & may_answer.value).named("passes");
         let pushes = (checked_valid & !passes).named("pushes");
-        let (queue, head) = Fifo::new(design, b, "queue", depth, Checked::widths(config));
-        queue.push(pushes, checked);
+        let (queue, head) = Fifo::new(design, b, "queue", depth, (Checked::widths(config), Cut::widths(config)));
+        let has_more = may_have_more & checked.is_translated;
+        let is_long_arrival = has_more & checked.pages_minus_one.ge(b.literal(config.split_pages.into(), 20));
+        queue.push(pushes, (checked, Cut { has_more, is_long: is_long_arrival }));
+        let (head_request, head_cut) = head.out;
 
-        let may_open = contexts.valid & !(is_long.value & long_open.value);
-        let may_continue = !is_long.value | slots.available;
-        let room = is_split.value.mux((may_open | !is_first.value) & may_continue, single.available);
-        let issue = (current_valid.value & walk.available & room).named("issue");
-        let opens = (issue & is_first.value & is_split.value).named("opens");
+        // Flags of the request that is being cut, set when it is loaded: its next piece opens a context, of a long request.
+        let is_opening = b.register("current_is_opening", 1);
+        let is_opening_long = b.register("current_is_opening_long", 1);
+        let may_open = !is_opening.value | (contexts.valid & !(is_opening_long.value & long_open.value));
+        let room = may_open & (!is_long.value | slots.available);
+        let issue = (current_valid.value & may_answer.value & room).named("issue");
+        let opens = (issue & is_opening.value).named("opens");
         let load = (!current_valid.value | (issue & is_last.value)).named("load");
         let pop = (load & head.out_valid).named("pop");
         queue.pop(load);
-        places.update(pushes, pop, b.flag(false));
+        // Late, to keep the pop out of the count: the queue only looks occupied for a cycle longer.
+        places.update(pushes, pop.delay_reset("popped"), b.flag(false));
         b.output("place_freed", (pop | passes).delay_reset("place_freed_q"));
         contexts.take(opens);
         contexts.give(context_freed, context_freed_number);
@@ -111,24 +128,28 @@ impl PageSplit {
             ..current
         };
         current_valid.next(load.mux(head.out_valid, b.flag(true)));
-        drive_record(registers, mux_record(load, head.out, mux_record(issue, stepped, current)));
-        let head_has_more = head.out.is_translated & head.out.pages_minus_one.any();
+        drive_record(registers, mux_record(load, head_request, mux_record(issue, stepped, current)));
+        let Cut { has_more: head_has_more, is_long: is_head_long } = head_cut;
         is_first.next(load | (is_first.value & !issue));
         is_last.next(load.mux(!head_has_more, issue.mux(current.pages_minus_one.is(1), is_last.value)));
         is_split.next(load.mux(head_has_more, is_split.value));
-        let is_head_long = head_has_more & head.out.pages_minus_one.ge(b.literal(config.split_pages.into(), 20));
+        is_opening.next(load.mux(head_has_more, is_opening.value & !issue));
+        is_opening_long.next(load.mux(is_head_long, is_opening_long.value & !issue));
         is_long.next(load.mux(is_head_long, is_long.value));
         slot.next(load.mux(b.literal(0, config.split_page_bits()), issue.mux(slot.value + 1, slot.value)));
 
         let takes_slot = issue & is_long.value;
         let takes_single = passes | (issue & !is_split.value);
-        walk.update(issue | passes, b.input("walk_place_freed", 1), b.input("walk_place_unused", 1));
+        walk.update(issue | passes, b.input("walk_ended", 1), b.input("walk_unused", 1));
         single.update(takes_single, b.input("single_place_freed", 1), b.flag(false));
         slots.update(takes_slot, b.input("slot_freed", 1), b.flag(false));
         long_open.next((long_open.value & !b.input("long_finished", 1)) | (opens & is_long.value));
 
         let end_of_page = concat(&[last_of_page.low_bits(20), b.literal(0xfff, 12)]);
-        let now = mux_record(current_valid.value, current, checked);
+        // An inverted copy, to halve the load of `current_valid`.
+        let arrival_goes = b.register_reset("arrival_goes", 1, 1);
+        arrival_goes.next(!load.mux(head.out_valid, b.flag(true)));
+        let now = mux_record(arrival_goes.value, checked, current);
         let cut = |signal: Signal<'a>, passing: bool| {
             if passing { signal | !current_valid.value } else { signal & current_valid.value }
         };

@@ -15,6 +15,7 @@
 
 mod builder;
 mod cache;
+mod count;
 mod credit;
 mod fifo;
 mod free_list;
@@ -27,6 +28,7 @@ mod signal;
 
 pub use builder::{Builder, Design, Forward, Instance, Register};
 pub use cache::{Cache, CacheKey, CacheShape};
+pub use count::Count;
 pub use credit::Credit;
 pub use fifo::{Fifo, FifoPort, fifo_module};
 pub use free_list::{FreeList, free_list_module};

@@ -24,9 +24,9 @@ record! {
     /// the same ones only, so that an invalidation takes effect by changing an epoch.
     pub struct Epoch(_config) {
         /// Of the bucket of the MPT index: changed by invalidating one region.
-        region: 8,
+        region: BUCKET_EPOCH_BITS,
         /// Of the table set: changed by every wider invalidation.
-        table_set: 6,
+        table_set: SET_EPOCH_BITS,
         /// Of all HEM pointers: changed by every invalidation and by every write of a geometry or a BT0 slot.
         hem: HEM_EPOCH_BITS,
     }
@@ -34,12 +34,16 @@ record! {
 
 /// Bits of the time stamp of a request.
 pub const STAMP_BITS: u32 = 16;
+/// Bits of the epoch of a bucket of MPT indices.
+pub const BUCKET_EPOCH_BITS: u32 = 8;
+/// Bits of the epoch of a table set.
+pub const SET_EPOCH_BITS: u32 = 6;
 /// Bits of the epoch of all HEM pointers.
 pub const HEM_EPOCH_BITS: u32 = 10;
 /// Bits of [`Admission`], packed.
 pub const ADMISSION_BITS: u32 = 1 + STAMP_BITS;
 /// Bits of the epochs that a region's translations carry: the lowest ones of a packed [`Epoch`].
-pub const REGION_EPOCH_BITS: u32 = 14;
+pub const REGION_EPOCH_BITS: u32 = BUCKET_EPOCH_BITS + SET_EPOCH_BITS;
 /// Bits of [`Epoch`], packed.
 pub const EPOCH_BITS: u32 = REGION_EPOCH_BITS + HEM_EPOCH_BITS;
 
@@ -168,6 +172,8 @@ record! {
         status: status::STATUS_BITS,
         /// Number of the read that failed or could not be issued.
         hop: 2,
+        /// The entry's line was read for this request, not for one that it joined. 0 on failure.
+        is_first: 1,
         /// Bytes 0 to 15 of the entry.
         entry_0: 128,
         /// Bytes 16 to 31.

@@ -58,6 +58,10 @@ crate::record! {
     }
 }
 
+/// Bits of a status code that are ever set.
+const USED_STATUS_BITS: u32 = 5;
+const _: () = assert!(Status::ALL.len() <= 1 << USED_STATUS_BITS, "every status has its code");
+
 /// First status of each severity: statuses are grouped by severity in rising order of code.
 fn first_of(severity: Severity) -> u128 {
     let position = Status::ALL.iter().position(|status| status.severity() == severity).expect("every severity is used");
@@ -69,6 +73,7 @@ fn first_of(severity: Severity) -> u128 {
 /// Whether the status is one that names a table, and the code of that table for requests.
 pub fn failed_table<'a>(status: Signal<'a>) -> (Signal<'a>, Signal<'a>) {
     let b = status.builder();
+    let status = status.low_bits(USED_STATUS_BITS);
     let is_one_of = |wanted: &dyn Fn(&Status) -> bool| {
         let matches: Vec<_> = Status::ALL.iter().filter(|s| wanted(s)).map(|s| status.is(s.code().into())).collect();
         or_all(&matches)
@@ -130,22 +135,22 @@ impl ResponsePort {
             },
         );
 
-        // Choose. `turn` is the source served last. A hit that finds nobody waiting passes by the queues.
+        // Choose: segments and single responses take turns, and among these hits and walks. A hit that finds nobody waiting
+        // passes by the queues.
         let out_valid = b.register_reset("out_valid", 1, 0);
         let is_free = (!out_valid.value | response_ready).named("is_free");
-        let turn = b.register_reset("turn", 2, 0);
+        let segment_had_turn = b.register_reset("segment_had_turn", 1, 0);
+        let walk_had_turn = b.register_reset("walk_had_turn", 1, 0);
         let locked = b.register_reset("locked", 1, 0);
-        let valid = [hit.out_valid & !locked.value, walk.out_valid & !locked.value, segment_valid];
-        let after = |source: u128| {
-            let (next, then, last) = ((source + 1) % 3, (source + 2) % 3, source);
-            let number = |n: u128| b.literal(n, 2);
-            valid[next as usize].mux(number(next), valid[then as usize].mux(number(then), number(last)))
-        };
-        let choice = turn.value.is(0).mux(after(0), turn.value.is(1).mux(after(1), after(2))).named("choice");
-        let any = (valid[0] | valid[1] | valid[2]).named("any");
+        let is_single = (hit.out_valid | walk.out_valid) & !locked.value;
+        let any = (is_single | segment_valid).named("any");
+        let takes_segment = segment_valid & !(is_single & segment_had_turn.value);
+        let takes_walk = walk.out_valid & !(hit.out_valid & walk_had_turn.value);
+        let number = (!any | takes_segment).concat(!any | (!takes_segment & takes_walk)).named("choice");
         let take = (any & is_free).named("take");
-        turn.next_if(take, choice);
-        let takes: Vec<Signal<'_>> = (0..3).map(|source| take & choice.is(source)).collect();
+        let takes = [take & !takes_segment & !takes_walk, take & !takes_segment & takes_walk, take & takes_segment];
+        segment_had_turn.next_if(take, takes_segment);
+        walk_had_turn.next_if(take & !takes_segment, takes_walk);
         let may_pass = (is_free & !any & !locked.value).named("may_pass");
         let passes = (direct_valid & may_pass).named("passes");
         hit_queue.push(direct_valid & !may_pass, direct);
@@ -171,7 +176,6 @@ impl ResponsePort {
             admission: beat.admission,
         };
         let sources = [of_single(hit.out), of_single(walk.out), segment, of_single(direct)].map(Record::list);
-        let number = !any.repeat(2) | choice;
         let mut position = 0;
         let beat = segment.map(&mut |_, _| {
             let fields = [0, 1, 2, 3].map(|source: usize| sources[source][position].1);
@@ -180,7 +184,8 @@ impl ResponsePort {
         });
 
         // Classify. Each bit is a function of the status and of the side.
-        let at_least = |severity: Severity| beat.status.ge(b.literal(first_of(severity), STATUS_BITS));
+        let code = beat.status.low_bits(USED_STATUS_BITS);
+        let at_least = |severity: Severity| code.ge(b.literal(first_of(severity), USED_STATUS_BITS));
         let class = |severity: Severity| {
             let [remote, local] = [true, false].map(|is_remote| severity.wire_class(is_remote) as u128);
             beat.is_remote.mux(b.literal(remote, WIRE_CLASS_BITS), b.literal(local, WIRE_CLASS_BITS))

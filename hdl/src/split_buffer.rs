@@ -8,9 +8,9 @@
 //! **Handshake.** Channels `looked_up` and `result` in, valid only: every piece has a slot of its own. Channel `segment`
 //! out, ready/valid. `old_toggle` belongs to the piece on `looked_up`.
 //!
-//! **Latency and throughput.** Eleven cycles from a request's last piece to its first segment, nine from its last walk, or,
-//! for a long request, from its first piece; one more for every further piece of that segment. One piece per cycle, without
-//! a gap between requests. Completion takes a cycle for every piece that was walked and one for the request.
+//! **Latency and throughput.** Eleven cycles from a request's last piece or its last walk to its first segment, ten from the
+//! first piece of a long request; one more for every further piece of that segment. One piece per cycle, without a gap
+//! between requests, whether they were walked or not: completion takes a cycle for every piece.
 //!
 //! **Timing.** A full output queue stops the drain as a whole. Contiguity compares with a sum that was registered with the open segment.
 //!
@@ -19,15 +19,14 @@
 //! **Hazards.** Every memory has one writer. A walked slot is answered when the toggle that the walker writes equals the
 //! toggle that the TLB side wrote; a miss flips the latter, so an old answer is never taken for a new one. Completion is
 //! counted by one pipe for both sides, so that the last walk and the last piece cannot miss each other; its one-deep
-//! forwarding covers two events of one context in a row. Walks go before last pieces there: while a walk ends in every
-//! cycle no request is completed, which lasts until all contexts wait at the most.
+//! forwarding covers two events of one context in a row. Walks go before hits there: while a walk ends in every cycle no
+//! hit is counted. That lasts as long as there are walks in flight, and the queue of hits that wait has a place for each.
 //!
 //! **Limits.** `split_contexts` requests of `split_pages` slots each; one long request at a time.
 
-use crate::page_split::WALK_QUEUE_DEPTH;
 use crate::prim::{
-    Design, Fifo, Ram, RamStyle, Record, Signal, Word, drive_record, input_channel, mux_record, output_channel,
-    register_record, scrub, zero_record,
+    Credit, Design, Fifo, Ram, RamStyle, Record, Signal, Word, delay_record, drive_record, input_channel, mux_record,
+    output_channel, register_record, scrub, zero_record,
 };
 use crate::records::{ADMISSION_BITS, LookedUp, SegmentBeat, WalkResult};
 use keywalk_contract::{Config, key::INDEX_BITS, status::STATUS_BITS};
@@ -129,12 +128,6 @@ crate::record! {
     }
 }
 
-/// Places in the queue of hits that are to be counted: while walks end in every cycle, as many hits can come as there are
-/// walks in flight or queued.
-fn hit_queue_depth(config: &Config) -> u32 {
-    (config.walk_contexts + WALK_QUEUE_DEPTH).next_power_of_two()
-}
-
 /// The block.
 pub struct SplitBuffer;
 
@@ -179,13 +172,7 @@ impl SplitBuffer {
         let slot =
             Slot { is_miss: piece.is_miss, address: piece.address, length: piece.length, is_last: piece.is_last };
         pieces.write(piece_slot, slot, take_piece);
-        let headers = Ram::new(
-            b,
-            "headers",
-            config.split_contexts,
-            RamStyle::for_depth(config.split_contexts),
-            Header::widths(config),
-        );
+        let headers = Ram::new(b, "headers", config.split_contexts, RamStyle::Block, Header::widths(config));
         let header = Header {
             tag: piece.tag,
             function: piece.function,
@@ -232,7 +219,8 @@ impl SplitBuffer {
         let hit_event = (take_piece & !piece.is_long & !piece.is_miss).named("hit_event");
         let is_long_walk = long_open.value & long_context.value.eq(result.split_context);
         let walk_event = (take_walk & !is_long_walk).named("walk_event");
-        let depth = hit_queue_depth(config);
+        // While a walk ends in every cycle, as many hits can come as there were walks in flight.
+        let depth = config.walk_contexts;
         let (hit_queue, hit) = Fifo::new(design, b, "hit_queue", depth, Word { value: context_bits });
         let hit_passes = (!walk_event & !hit.out_valid).named("hit_passes");
         hit_queue.push(hit_event & !hit_passes, Word { value: piece.split_context });
@@ -258,9 +246,8 @@ impl SplitBuffer {
         let stored = progress.read(e0_context, always);
         let last = lasts.read(e0_context, always);
         let written = register_record(b, "written", Progress::widths(config));
-        let written_valid = b.register_reset("written_valid", 1, 0);
-        let written_context = b.register("written_context", context_bits);
-        let forwards = written_valid.value & written_context.value.eq(e1_context);
+        // Whether the event before is of the same context is known a cycle ahead.
+        let forwards = (e1_valid & e1_context.eq(e0_context)).delay_reset("forwards");
         let before = mux_record(forwards, written.map(&mut |_, register| register.value), stored);
         let has_error = before.has_error | e1_is_error;
         let completes = (e1_valid & last.is_known & before.count.eq(last.slot)).named("completes");
@@ -269,8 +256,6 @@ impl SplitBuffer {
             zero_record(b, Progress::widths(config)),
             Progress { count: before.count + 1, has_error },
         );
-        written_valid.next(e1_valid);
-        written_context.next(e1_context);
         drive_record(written, after);
         progress.write(
             clean.busy.mux(clean.address.high_bits(context_bits), e1_context),
@@ -302,9 +287,13 @@ impl SplitBuffer {
         let request_now = request.map(&mut |_, register| register.value);
         let drain_slot = b.register("drain_slot", slot_bits);
         let drain_number = b.register("drain_number", 20);
-        let is_there = !request_now.is_long | drain_number.value.ne(long_written.value);
+        // No more pieces than slots are ahead, so that the lowest bits tell.
+        let near_bits = slot_bits + 1;
+        let is_caught_up = drain_number.value.low_bits(near_bits).eq(long_written.value.low_bits(near_bits));
+        let is_there = !request_now.is_long | !is_caught_up;
         let read = (active.value & is_there & advance.value & !retry.value).named("read");
-        let ends = (read & !request_now.is_long & drain_slot.value.eq(request_now.last_slot)) | long_finished.value;
+        let is_last_slot = drain_slot.value.eq(request_now.last_slot);
+        let ends = (read & !request_now.is_long & is_last_slot) | long_finished.value;
         let load = (!active.value | ends).named("load");
         complete_queue.pop(load);
         active.next(load.mux(complete.out_valid, always));
@@ -344,6 +333,7 @@ impl SplitBuffer {
         let d2_is_known = keep("d2_is_known", !d1_piece.is_miss | d1_toggle.eq(d1_walk_toggle));
         let d2_address = keep("d2_address", d1_piece.is_miss.mux(d1_walked.address, d1_piece.address));
         let d2_status = keep("d2_status", d1_piece.is_miss.repeat(STATUS_BITS) & d1_walked.status);
+        let d2_is_good = keep("d2_is_good", !(d1_piece.is_miss & d1_walked.status.any()));
         let d2_hop = keep("d2_hop", d1_walked.hop);
         let d2_va = keep("d2_va", d1_walked.va);
         let d2_length = keep("d2_length", d1_piece.length);
@@ -364,13 +354,20 @@ impl SplitBuffer {
         let open = register_record(b, "open", SegmentBeat::widths(config));
         let open_now = open.map(&mut |_, register| register.value);
         let open_end = b.register("open_end", 65);
-        let is_good = d2_status.none();
+        let merges = b.forward("merges", 1);
+        let is_good = d2_is_good;
         let is_used = (taken & !skip.value & !(hold_mode & d2_now.has_error & is_good)).named("is_used");
         let continues = (open_valid.value & !open_now.last).named("continues");
-        let total = open_now.length.add_wide(d2_length).named("total");
-        let fits = merge_bytes_max.resize(33).ge(total);
-        let is_contiguous = open_end.value.eq(d2_address.resize(65));
-        let merges = (is_used & continues & is_good & fits & is_contiguous).named("merges");
+        // Bytes that the open segment may still grow by, in two's complement.
+        let open_room = b.register("open_room", 33);
+        let room_after = (open_room.value - d2_length.resize(33)).named("room_after");
+        let fits = !room_after.bit(32);
+        let room_afresh = merge_bytes_max.resize(33) - d2_length.resize(33);
+        open_room.next_if(is_used, merges.value.mux(room_after, room_afresh));
+        let total = open_now.length + d2_length;
+        let is_contiguous = open_end.value.eq_wide(d2_address.resize(65));
+        merges.drive(is_used & continues & is_good & fits & is_contiguous);
+        let merges = merges.value;
         let emit = (open_valid.value & (open_now.last | (is_used & !merges))).named("emit");
         let fresh = SegmentBeat {
             tag: d2_header.tag,
@@ -387,15 +384,21 @@ impl SplitBuffer {
             last: d2_is_last | !is_good,
             admission: d2_header.admission,
         };
-        let merged = SegmentBeat { length: total.low_bits(32), last: d2_is_last, ..open_now };
+        let merged = SegmentBeat { length: total, last: d2_is_last, ..open_now };
         drive_record(open, mux_record(merges, merged, mux_record(is_used, fresh, open_now)));
         open_end.next_if(is_used, d2_address.add_wide(d2_length.resize(64)));
         let (output_queue, output) = Fifo::new(design, b, "segment_queue", OUTPUT_DEPTH, SegmentBeat::widths(config));
-        output_queue.push(emit, open_now);
-        advance.drive(output.in_ready);
-        open_valid.next(output.in_ready.mux(is_used | (open_valid.value & !emit), open_valid.value));
+        // Places are counted here, so that no pointer comparison stands in front of everything that stops with the drain.
+        let places = Credit::told_late(b, "output_places", OUTPUT_DEPTH, 1);
+        let emits = (emit & places.available).named("emits");
+        let emitted = emits.delay_reset("emitted");
+        let segment_ready = b.input("segment_ready", 1);
+        output_queue.push(emitted, delay_record(open_now, "emitted"));
+        places.update(emitted, (output.out_valid & segment_ready).delay_reset("segment_taken"), never);
+        advance.drive(places.available);
+        open_valid.next(places.available.mux(is_used | (open_valid.value & !emit), open_valid.value));
         skip.next(taken.mux(!d2_is_last & (skip.value | (is_used & !is_good)), skip.value));
-        output_queue.pop(b.input("segment_ready", 1));
+        output_queue.pop(segment_ready);
         b.output("segment_valid", output.out_valid);
         output_channel(b, "segment", output.out);
         b.name().into()

@@ -10,8 +10,10 @@
 //! from the last to the first: per read the tail, per waiter the one before it. A waiter's word is therefore written
 //! by its own request only and is read for the last time when it is answered: before the context can ask again.
 //!
-//! **Handshake.** `hem_request_*`, `walk_request_*`: valid and ready, stable until taken; the clients alternate while
-//! both offer. `hem_line_valid`, `walk_line_valid` with the shared payload `line_*`: no ready, because a context has
+//! **Handshake.** `hem_request_*`, `walk_request_*`: valid and ready; the clients alternate while
+//! both offer. What a client offers may change until it is taken. `cancel_hem_request` makes void what is taken from
+//! `hem_request_*` in that cycle; it may come late in the cycle. `early_context` is the context of the line of the next
+//! cycle, whichever client's it is. `hem_line_valid`, `walk_line_valid` with the shared payload `line_*`: no ready, because a context has
 //! at most one request in flight and room for its answer; at most one of both per cycle; the payload is meaningful
 //! while one is set. A context may ask again from the cycle after its answer on. `ar*` keeps valid and payload until
 //! ready. `rready` is constant: every read number has a place for its line, which is used again only after the line's
@@ -67,6 +69,8 @@ const WAYS: u32 = 4;
 const BUCKETS_PER_READ: u32 = 4;
 /// Bits of a line address: 64-byte lines of a 64-bit address space.
 const LINE_BITS: u32 = 58;
+/// Lowest bits of a line address that choose its bucket: 32 GiB. The bits above may come later in the cycle.
+const HASHED_BITS: u32 = 29;
 /// Bits of an address within a line.
 const OFFSET_BITS: u32 = 6;
 /// Bits of a lane of the data bus and of the answer: one error bit for each.
@@ -192,12 +196,12 @@ impl<'a> Request<Signal<'a>> {
     }
 }
 
-/// The bucket of a line: its slices of `bits` bits in exclusive or. Lines a power of two apart spread over all buckets,
-/// and the bits above the lowest slice together with the bucket determine the line.
+/// The bucket of a line: slices of `bits` bits of its lowest bits in exclusive or. Lines a power of two apart spread over
+/// all buckets, and the bits above the lowest slice together with the bucket determine the line.
 fn hash(line: Signal<'_>, bits: u32) -> Signal<'_> {
-    let slices = (0..LINE_BITS.div_ceil(bits)).map(|slice| {
+    let slices = (0..HASHED_BITS.div_ceil(bits)).map(|slice| {
         let low = slice * bits;
-        line.bits((low + bits).min(LINE_BITS) - 1, low).resize(bits)
+        line.bits((low + bits).min(HASHED_BITS) - 1, low).resize(bits)
     });
     slices.reduce(|folded, slice| folded ^ slice).expect("a line has bits")
 }
@@ -300,7 +304,9 @@ impl TablePort {
         let s0_bucket = hash(s0.line, bucket_bits).named("s0_bucket");
 
         // s1: comparison and decision.
-        let s1_valid = (retry_valid.value | (ready & preferred_valid)).delay_reset("s1_valid");
+        let hem_cancel = b.input("cancel_hem_request", 1);
+        let is_cancelled = hem_cancel & !prefers_walk.value;
+        let s1_valid = (retry_valid.value | (ready & preferred_valid & !is_cancelled)).delay_reset("s1_valid");
         let s1_is_elder = retry_is_elder.value.delay_reset("s1_is_elder");
         let s1 = delay_record(s0, "s1");
         let s1_bucket = s0_bucket.delay("s1_bucket");
@@ -352,8 +358,10 @@ impl TablePort {
         let hit = (or_all(&matches) | same_line).named("s1_hit");
         let ar_valid = b.register_reset("ar_valid", 1, 0);
         let ar_open = (!ar_valid.value | arready).named("ar_open");
-        let may_issue = (s1_valid & free.valid & ar_open & !retry_is_elder.value & !same_bucket).named("s1_may_issue");
-        let issue = (!hit & may_issue & !full).named("s1_issue");
+        // What comes from registers first, then in one LUT what comes from the memories and through carry chains.
+        let may_issue = s1_valid & free.valid & ar_open & !retry_is_elder.value & !same_bucket & !same_line;
+        let may_issue = may_issue.named("s1_may_issue");
+        let issue = (may_issue & !(full | or_all(&matches))).named("s1_issue");
         let join = (s1_valid & hit).named("s1_join");
         let fail = (s1_valid & !hit & !issue).named("s1_fail");
         retry_valid.next(fail);
@@ -494,6 +502,7 @@ impl TablePort {
         let error = errors.iter().map(|error| error.repeat(lanes_per_beat as u32));
         let error = error.reduce(|low, high| high.concat(low)).expect("a line has beats").named("line_error_bits");
         let asked = asked_memory.read(answer_waiter, always);
+        b.output("early_context", answer_waiter.low_bits(waiter_bits - 1));
         let halves: Vec<_> = data.iter().flat_map(|lane| [lane.low_bits(64), lane.high_bits(64)]).collect();
         let quarter_errors: Vec<_> = (0..LANES).map(|quarter| error.bit(quarter)).collect();
         let response = LineResponse {

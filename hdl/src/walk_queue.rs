@@ -1,25 +1,24 @@
-//! Queues pages to be walked.
+//! Sends pages to be walked to the MTR walker.
 //!
 //! **Purpose.** Turns pieces that missed the TLB into walks and merges them with the walks of the context port.
 //!
-//! **Handshake.** Channel `looked_up` in, valid only: the page split reserved a place. Channel `context_walk` in and
-//! channel `walk` out, ready/valid. `context_walk_ready` depends on registers and on `walk_ready`, which the walker derives
-//! from registers. A walk of the context port passes from `context_walk` to `walk` combinationally: both ends are registers,
-//! and a stage between them would only delay it.
+//! **Handshake.** Channel `looked_up` in, valid only: the page split reserved a context of the walker. Channel
+//! `context_walk` in, ready/valid; it waits for a cycle without a piece. Channel `walk` out, valid only: the walker has a
+//! context for each.
 //!
-//! **Latency and throughput.** Two cycles for a piece, none for a walk of the context port; one walk per cycle.
+//! **Latency and throughput.** One cycle; one walk per cycle.
 //!
-//! **Timing.** A two-way select.
+//! **Timing.** A two-way select in front of a register.
 //!
-//! **Reset and flush.** Reset drops all walks.
+//! **Reset and flush.** Reset drops the walk that is under way here.
 //!
-//! **Hazards.** The two sources alternate when both wait. A walk that is offered stays until the walker takes it, whatever
-//! arrives at the other source.
+//! **Hazards.** Pieces go first. They do not starve the context port: it takes the first cycle without a miss, and misses
+//! end when the walker's contexts are used up.
 //!
-//! **Limits.** As many pieces as the page split reserves places.
+//! **Limits.** `request_walks` walks of pieces, counted by the page split, and `context_walks` walks of the context port,
+//! counted here: together as many as the walker has contexts.
 
-use crate::page_split::WALK_QUEUE_DEPTH;
-use crate::prim::{Design, Fifo, input_channel, mux_record, output_channel};
+use crate::prim::{Credit, Design, Signal, delay_record, input_channel, output_channel};
 use crate::records::{EPOCH_BITS, LookedUp, WalkRequest};
 use keywalk_contract::{Config, mpt_entry::PBL_BA_SHIFT};
 
@@ -29,9 +28,10 @@ pub struct WalkQueue;
 impl WalkQueue {
     /// Builds the module `walk_queue` and gives its name.
     ///
-    /// Inputs besides the channels: `old_toggle` (of the piece's slot), `index_check`. Outputs besides the channels:
-    /// pulses `place_freed` and `place_unused`, and `missed`.
-    pub fn build(design: &Design<'_>, config: &Config) -> String {
+    /// Inputs besides the channels: `old_toggle` (of the piece's slot), `index_check`; `result_valid` with
+    /// `result_is_context` (a walk has ended). Outputs besides the channels: pulses `walk_ended` (of a piece) and
+    /// `walk_unused` (a piece needs no walk).
+    pub fn build<'a>(design: &Design<'a>, config: &Config) -> String {
         let b = design.module("walk_queue");
         let valid = b.input("looked_up_valid", 1);
         let piece = input_channel(b, "looked_up", LookedUp::widths(config));
@@ -39,12 +39,22 @@ impl WalkQueue {
         let index_check = b.input("index_check", 1);
         let context_valid = b.input("context_walk_valid", 1);
         let context = input_channel(b, "context_walk", WalkRequest::widths(config));
-        let walk_ready = b.input("walk_ready", 1);
+        let result_valid = b.input("result_valid", 1);
+        let result_is_context = b.input("result_is_context", 1);
 
+        let missed = (valid & piece.is_miss).named("missed");
+        let contexts = Credit::new(b, "context_walks", config.context_walks());
+        let context_ready = (contexts.available & !missed).named("context_ready");
+        let takes_context = (context_valid & context_ready).named("takes_context");
+        contexts.update(takes_context, (result_valid & result_is_context).delay_reset("context_ended"), b.flag(false));
+        b.output("context_walk_ready", context_ready);
+
+        // Fields that a walk of the context port has no use for are those of some piece: a select less for each bit.
+        let choose = |of_piece: Signal<'a>, of_context: Signal<'a>| missed.mux(of_piece, of_context);
         let walk = WalkRequest {
-            is_context: b.flag(false),
-            tag: piece.tag,
-            function: piece.function,
+            is_context: !missed,
+            tag: choose(piece.tag, context.tag),
+            function: choose(piece.function, context.function),
             is_remote: piece.is_remote,
             table_set: piece.table_set,
             mpt_index: piece.mpt_index,
@@ -55,30 +65,20 @@ impl WalkQueue {
             split_context: piece.split_context,
             split_slot: piece.split_slot,
             split_toggle: !old_toggle,
-            root: piece.root.concat(b.literal(0, PBL_BA_SHIFT)),
-            hop: piece.hop_num,
-            ba_pg_sz: piece.ba_pg_sz,
-            index: piece.page_index,
-            check_index: index_check,
-            count: piece.page_count,
-            offset: piece.offset.resize(64),
-            admission: piece.admission,
+            root: choose(piece.root.concat(b.literal(0, PBL_BA_SHIFT)), context.root),
+            hop: choose(piece.hop_num, context.hop),
+            ba_pg_sz: choose(piece.ba_pg_sz, context.ba_pg_sz),
+            index: choose(piece.page_index, context.index),
+            check_index: choose(index_check, context.check_index),
+            count: choose(piece.page_count, context.count),
+            offset: choose(piece.offset.resize(64), context.offset),
+            admission: choose(piece.admission, context.admission),
             epoch: piece.epoch.resize(EPOCH_BITS),
         };
-        let missed = (valid & piece.is_miss).named("missed_now");
-        let (queue, head) = Fifo::new(design, b, "queue", WALK_QUEUE_DEPTH, WalkRequest::widths(config));
-        queue.push(missed, walk);
-        let context_next = b.register_reset("context_next", 1, 0);
-        let serve_context = (context_valid & (context_next.value | !head.out_valid)).named("serve_context");
-        let pop = (walk_ready & !serve_context).named("pop");
-        queue.pop(pop);
-        context_next.next_if(head.out_valid | context_valid, serve_context ^ walk_ready);
-        b.output("context_walk_ready", walk_ready & serve_context);
-        b.output("walk_valid", head.out_valid | context_valid);
-        output_channel(b, "walk", mux_record(serve_context, context, head.out));
-        b.output("place_freed", (pop & head.out_valid).delay_reset("place_freed_q"));
-        b.output("place_unused", (valid & !piece.is_miss).delay_reset("place_unused_q"));
-        b.output("missed", missed.delay_reset("missed_q"));
+        b.output("walk_valid", (missed | takes_context).delay_reset("walk_valid_q"));
+        output_channel(b, "walk", delay_record(walk, "walk_q"));
+        b.output("walk_ended", (result_valid & !result_is_context).delay_reset("walk_ended_q"));
+        b.output("walk_unused", (valid & !piece.is_miss).delay_reset("walk_unused_q"));
         b.name().into()
     }
 }

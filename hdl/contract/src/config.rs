@@ -101,7 +101,7 @@ config! {
     /// HEM lookups in flight.
     hem_contexts: power_of_two 2..=256, default 128;
     /// MTR walks in flight.
-    walk_contexts: power_of_two 2..=512, default 256;
+    walk_contexts: power_of_two 4..=512, default 256;
     /// Line reads in flight on the table port; its ID width is log2 of this.
     reads_in_flight: power_of_two 2..=256, default 128;
     /// Data bits of the table port.
@@ -202,6 +202,18 @@ impl Config {
     pub const fn admitted_max(&self) -> u32 {
         let wanted = 2 * self.hem_contexts;
         if wanted < 16 { 16 } else { wanted }
+    }
+
+    /// MTR walks of the context port in flight.
+    #[must_use]
+    pub const fn context_walks(&self) -> u32 {
+        if self.walk_contexts < 32 { self.walk_contexts / 2 } else { 16 }
+    }
+
+    /// MTR walks of requests in flight.
+    #[must_use]
+    pub const fn request_walks(&self) -> u32 {
+        self.walk_contexts - self.context_walks()
     }
 
     /// Bits of a page slot within a split context.

@@ -35,8 +35,9 @@ pub struct Register {
     pub fields: &'static [Field],
 }
 
-/// A 64-bit counter: the low half at `offset`, the high half at `offset + 4`. Reading the low half holds the high half,
-/// so that low then high is coherent. Counters wrap, and are cleared by reset only.
+/// A 64-bit counter: the low half at `offset`, the high half at `offset + 4`. Reading a low half holds the high half that
+/// belongs to it until the next low half is read, whichever counter's: low then high is coherent. Counters wrap, and are
+/// cleared by reset only.
 #[derive(Clone, Copy, Debug)]
 pub struct Counter {
     /// Name in snake case.
@@ -48,11 +49,11 @@ pub struct Counter {
 }
 
 /// Bits of the AXI4-Lite address.
-pub const ADDRESS_BITS: u32 = 12;
+pub const ADDRESS_BITS: u32 = 14;
 /// Value of register `id`: "KWLK".
 pub const ID: u32 = 0x4b57_4c4b;
 /// Value of register `version`: major << 16 | minor.
-pub const VERSION: u32 = 0x0000_0001;
+pub const VERSION: u32 = 0x0000_0002;
 
 macro_rules! registers {
     ($($name:ident / $text:literal @ $offset:literal $access:ident = $reset:literal, $doc:literal {
@@ -80,7 +81,7 @@ macro_rules! registers {
 
 registers! {
     id / "id" @ 0x000 ReadOnly = 0x4b57_4c4b, "Identifies the engine: \"KWLK\"." {}
-    version / "version" @ 0x004 ReadOnly = 0x0000_0001, "Version of the register map." {
+    version / "version" @ 0x004 ReadOnly = 0x0000_0002, "Version of the register map." {
         MINOR / "minor" [15:0] = "Rises with every compatible change.";
         MAJOR / "major" [31:16] = "Rises with every incompatible change.";
     }
@@ -143,6 +144,12 @@ registers! {
         FUNCTION / "function" [7:0] = "Function.";
         TABLE_SET / "table_set" [18:16] = "Table set.";
     }
+    requests_in_flight / "requests_in_flight" @ 0x044 ReadOnly = 0, "Requests that are accepted and not completely answered, now." {
+        COUNT / "count" [15:0] = "Requests.";
+    }
+    reads_in_flight / "reads_in_flight" @ 0x048 ReadOnly = 0, "Line reads on the table port that are issued and not answered, now." {
+        COUNT / "count" [15:0] = "Reads.";
+    }
 }
 
 /// Offset of the first counter.
@@ -153,6 +160,12 @@ macro_rules! counters {
         /// A counter by name; the discriminant is its position in [`COUNTERS`].
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum CounterName { $($(#[doc = $doc])* $name),* }
+
+        impl CounterName {
+            /// All names, in the order of [`COUNTERS`].
+            pub const ALL: &[CounterName] = &[$(Self::$name),*];
+        }
+
         /// All counters in order of offset.
         pub const COUNTERS: &[Counter] = &[$(Counter { name: $text, offset: $offset, doc: concat!($($doc),*) }),*];
     };
@@ -187,7 +200,141 @@ counters! {
     Faults = "faults" @ 0x260;
     /// Events dropped.
     FaultsLost = "faults_lost" @ 0x268;
+    /// MPT entries that made room for another.
+    MptEvictions = "mpt_evictions" @ 0x270;
+    /// Translations that made room for another.
+    TlbEvictions = "tlb_evictions" @ 0x278;
+    /// HEM lookups that began at a cached pointer.
+    HemHits = "hem_hits" @ 0x280;
+    /// HEM lookups of one hop or more that found no pointer in the cache.
+    HemMisses = "hem_misses" @ 0x288;
+    /// HEM pointers that made room for another.
+    HemEvictions = "hem_evictions" @ 0x290;
+    /// Walks of two hops or more that found the pointer to the leaf table in the cache.
+    MtrLowerHits = "mtr_lower_hits" @ 0x298;
+    /// Walks of two hops or more that did not.
+    MtrLowerMisses = "mtr_lower_misses" @ 0x2a0;
+    /// Pointers to leaf tables that made room for another.
+    MtrLowerEvictions = "mtr_lower_evictions" @ 0x2a8;
+    /// Walks of three hops that found the pointer to the middle table in the cache, and not that to the leaf table.
+    MtrUpperHits = "mtr_upper_hits" @ 0x2b0;
+    /// Walks of three hops that found neither.
+    MtrUpperMisses = "mtr_upper_misses" @ 0x2b8;
+    /// Pointers to middle tables that made room for another.
+    MtrUpperEvictions = "mtr_upper_evictions" @ 0x2c0;
+    /// Reads of HEM lookups that were issued: read 0, the BA pointer at the BT0 base, or the entry where there is no hop.
+    HemReads0 = "hem_reads_0" @ 0x2c8;
+    /// Read 1.
+    HemReads1 = "hem_reads_1" @ 0x2d0;
+    /// Read 2.
+    HemReads2 = "hem_reads_2" @ 0x2d8;
+    /// Read 3.
+    HemReads3 = "hem_reads_3" @ 0x2e0;
+    /// Reads of page-table walks that were issued: read 0, in the root table.
+    MtrReads0 = "mtr_reads_0" @ 0x2e8;
+    /// Read 1.
+    MtrReads1 = "mtr_reads_1" @ 0x2f0;
+    /// Read 2.
+    MtrReads2 = "mtr_reads_2" @ 0x2f8;
+    /// Reports on `s_axis_done` that belonged to no outstanding response.
+    StrayReports = "stray_reports" @ 0x300;
 }
+
+/// Counters of one kind, 64 bits each, at consecutive places.
+#[derive(Clone, Copy, Debug)]
+pub struct CounterArray {
+    /// Name in snake case.
+    pub name: &'static str,
+    /// Byte offset of the low half of element 0; each element takes 8 bytes.
+    pub offset: u32,
+    /// Elements.
+    pub count: u32,
+    /// What is counted.
+    pub doc: &'static str,
+    /// Name of an element, where elements have names of their own.
+    pub element: Option<fn(u32) -> String>,
+}
+
+impl CounterArray {
+    /// Byte offset of the low half of an element.
+    #[must_use]
+    pub const fn offset_of(&self, element: u32) -> u32 {
+        self.offset + 8 * element
+    }
+}
+
+/// An array of counters by name; the discriminant is its position in [`ARRAYS`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ArrayName {
+    /// Responses by status.
+    Statuses = 0,
+    /// Responses by latency.
+    Latencies = 1,
+    /// Responses without an error, by function.
+    FunctionSuccesses = 2,
+    /// Responses that ended in an error, by function.
+    FunctionErrors = 3,
+    /// Pages walked, by function.
+    FunctionTlbMisses = 4,
+}
+
+/// Ranges of the latency histogram: one for each bit of a latency, modulo 2^16 cycles.
+pub const LATENCY_RANGES: u32 = 16;
+/// Functions that are counted one by one.
+pub const COUNTED_FUNCTIONS: u32 = 256;
+
+fn status_counter(code: u32) -> String {
+    format!("status_{}", crate::Status::ALL[code as usize].name())
+}
+
+fn latency_counter(range: u32) -> String {
+    let low = if range == 0 { 0 } else { 1 << range };
+    if range + 1 == LATENCY_RANGES {
+        format!("latency_{low}_up")
+    } else {
+        format!("latency_{low}_{}", (2 << range) - 1)
+    }
+}
+
+/// All arrays of counters in order of offset.
+pub const ARRAYS: &[CounterArray] = &[
+    CounterArray {
+        name: "status",
+        offset: 0x400,
+        count: crate::Status::ALL.len() as u32,
+        doc: "Responses by the status of their last beat.",
+        element: Some(status_counter),
+    },
+    CounterArray {
+        name: "latency",
+        offset: 0x500,
+        count: LATENCY_RANGES,
+        doc: "Responses by latency: cycles from the acceptance of the request to its last beat, modulo 2^16. The name gives \
+              the least and the greatest.",
+        element: Some(latency_counter),
+    },
+    CounterArray {
+        name: "function_successes",
+        offset: 0x1000,
+        count: COUNTED_FUNCTIONS,
+        doc: "Responses without an error, by function. With the errors they are the function's requests.",
+        element: None,
+    },
+    CounterArray {
+        name: "function_errors",
+        offset: 0x1800,
+        count: COUNTED_FUNCTIONS,
+        doc: "Responses that ended in an error, by function.",
+        element: None,
+    },
+    CounterArray {
+        name: "function_tlb_misses",
+        offset: 0x2000,
+        count: COUNTED_FUNCTIONS,
+        doc: "Pages walked, by function.",
+        element: None,
+    },
+];
 
 const _: () = {
     let mut index = 1;
@@ -211,5 +358,14 @@ const _: () = {
         assert!(COUNTERS[index].offset == COUNTERS_OFFSET + 8 * index as u32, "counters have no gaps");
         index += 1;
     }
-    assert!(COUNTERS_OFFSET as usize + 8 * COUNTERS.len() <= 1 << ADDRESS_BITS, "counters fit the address space");
+    let mut next = COUNTERS_OFFSET + 8 * COUNTERS.len() as u32;
+    let mut index = 0;
+    while index < ARRAYS.len() {
+        assert!(ARRAYS[index].offset >= next, "arrays of counters overlap or are out of order");
+        let size = 8 * ARRAYS[index].count.next_power_of_two();
+        assert!(ARRAYS[index].offset.is_multiple_of(size), "an array begins at a multiple of its size");
+        next = ARRAYS[index].offset_of(ARRAYS[index].count);
+        index += 1;
+    }
+    assert!(next <= 1 << ADDRESS_BITS, "counters fit the address space");
 };

@@ -2,14 +2,14 @@
 //!
 //! Handshake: a key may be looked up in every cycle; `hit` and `value` belong to the key of two cycles before. A fill has
 //! no ready: it is entered or dropped. Throughput: one lookup and one fill per cycle. Timing: memory read; comparison in
-//! carry chains, straight off block RAM; `value` is selected by a registered way. [`Cache::compact`] trades logic for the
-//! time of another memory read. Reset: all ways are scrubbed, one set
+//! carry chains, straight off block RAM; `value` is the OR of registers, of which all but one are zero.
+//! [`Cache::compact`] trades logic for the time of another memory read. Reset: all ways are scrubbed, one set
 //! per cycle, after reset and after `flush`; meanwhile (`ready` low) every lookup misses and every fill is dropped.
 //!
 //! Hazards: lookups see a fill three cycles later. A fill reads its set first and overwrites the way that holds the same
 //! key; it is dropped where one or two cycles before another of the same set came, whose outcome it cannot see. To save
-//! memory it compares a part of the key only. So it may overwrite a way whose key agrees in that part, and in rare cases a
-//! key may be held twice: of two ways that match, a lookup takes the lower one.
+//! memory it compares a part of the key only. So it may overwrite a way whose key agrees in that part; no two ways of a set
+//! agree in it, and no key is held twice.
 
 use super::builder::Builder;
 use super::plru::Plru;
@@ -84,9 +84,9 @@ pub struct Cache<'a> {
     pub ready: Signal<'a>,
     /// The key of two cycles before was found. Meaningful for a valid key only.
     pub hit: Signal<'a>,
-    /// Its value, where `hit`.
+    /// Its value; zero where it was not found, or not looked up.
     pub value: Signal<'a>,
-    /// Pulse: a fill has replaced another key.
+    /// Pulse: a fill has replaced a key other than its own, as far as fills tell keys apart.
     pub evicted: Signal<'a>,
 }
 
@@ -127,18 +127,29 @@ impl<'a> Cache<'a> {
         let found_values: Vec<_> = values.iter().map(|memory| memory.read_word(set, always)).collect();
         let s1_key = lookup.key.high_bits(tag_bits).delay(&named("s1_key"));
         let s1_set = set.delay(&named("s1_set"));
-        let s1_valid = lookup.valid.delay_reset(&named("s1_valid"));
+        // A set that is scrubbed in this cycle still reads as it was before.
+        let s1_valid = (lookup.valid & !clean.busy).delay_reset(&named("s1_valid"));
         let wanted = always.concat(s1_key);
         let matches: Vec<_> = found.iter().map(|tag| tag.is_valid.concat(tag.key).eq_wide(wanted)).collect();
-        let counts = s1_valid & !clean.busy;
-        let hit = (counts & or_all(&matches)).delay_reset(&named("s2_hit"));
+        let counts = (s1_valid & !clean.busy).delay_reset(&named("s2_counts"));
+        let s2_matches: Vec<_> = matches
+            .iter()
+            .enumerate()
+            .map(|(way, matching)| matching.delay(&format!("{name}_s2_matches_{way}")))
+            .collect();
+        let hit = or_all(&s2_matches) & counts;
         let way = first_set(&matches, way_bits).delay(&named("s2_way"));
+        // The reset of the registers selects: what does not count is zero, and the rest is an OR.
         let s2_values: Vec<_> = found_values
             .iter()
             .enumerate()
-            .map(|(way, value)| value.delay(&format!("{name}_s2_value_{way}")))
+            .map(|(number, value)| {
+                let is_taken = counts & matches[number];
+                let is_other = matches[..number].iter().fold(!is_taken, |others, earlier| others | *earlier);
+                is_other.mux(b.literal(0, value_bits), *value).delay(&format!("{name}_s2_value_{number}"))
+            })
             .collect();
-        let value = select_by_number(&s2_values, way).named(&named("value"));
+        let value = or_all(&s2_values);
         let s2_set = s1_set.delay(&named("s2_set"));
 
         let fill = Fill::new(b, name, shape, &parts, &replacement, clean.busy, fill, fill_value);
@@ -146,7 +157,7 @@ impl<'a> Cache<'a> {
         for (way, is_written) in fill.writes.iter().enumerate() {
             let is_valid = !clean.busy;
             tags[way].write(address, Tag { is_valid, key: fill.key }, clean.busy | *is_written);
-            let key = fill.key.low_bits(part_bits);
+            let key = fill.part;
             parts[way].write(address, Tag { is_valid, key }, clean.busy | *is_written);
             values[way].write_word(fill.set, fill.value, *is_written);
         }
@@ -191,7 +202,7 @@ impl<'a> Cache<'a> {
         let s1_key = lookup.key.high_bits(tag_bits).delay(&named("s1_key"));
         let s1_set = set.delay(&named("s1_set"));
         let s1_valid = lookup.valid.delay_reset(&named("s1_valid"));
-        let s1_part = always.concat(s1_key.low_bits(part_bits));
+        let s1_part = always.concat(fold(s1_key, part_bits));
         let s1_matches: Vec<_> = found.iter().map(|tag| tag.is_valid.concat(tag.key).eq_wide(s1_part)).collect();
         let s1_way = first_set(&s1_matches, way_bits).named(&named("s1_way"));
         let line = memory.read(line_number(s1_set, s1_way), always);
@@ -206,7 +217,7 @@ impl<'a> Cache<'a> {
         let fill = Fill::new(b, name, shape, &parts, &replacement, clean.busy, fill, fill_value);
         let address = clean.busy.mux(clean.address, fill.set);
         for (part, is_written) in parts.iter().zip(&fill.writes) {
-            let key = fill.key.low_bits(part_bits);
+            let key = fill.part;
             part.write(address, Tag { is_valid: !clean.busy, key }, clean.busy | *is_written);
         }
         memory.write(line_number(fill.set, fill.way), Line { key: fill.key, value: fill.value }, fill.valid);
@@ -215,11 +226,23 @@ impl<'a> Cache<'a> {
     }
 }
 
+/// What fills compare of a key: its slices of `bits` bits in exclusive or, so that keys which differ in a few bits anywhere
+/// are told apart.
+fn fold(key: Signal<'_>, bits: u32) -> Signal<'_> {
+    let slices = (0..key.width().div_ceil(bits)).map(|slice| {
+        let low = slice * bits;
+        key.bits((low + bits).min(key.width()) - 1, low).resize(bits)
+    });
+    slices.reduce(|folded, slice| folded ^ slice).expect("a key has bits")
+}
+
 /// A fill on its way: what is written, two cycles after it came.
 struct Fill<'a> {
     valid: Signal<'a>,
     /// The key above the bits of the set number.
     key: Signal<'a>,
+    /// What fills compare of it.
+    part: Signal<'a>,
     value: Signal<'a>,
     set: Signal<'a>,
     way: Signal<'a>,
@@ -250,16 +273,18 @@ impl<'a> Fill<'a> {
         let held: Vec<_> = parts.iter().map(|memory| memory.read(fill_set, always)).collect();
         let victim = replacement.victim(fill_set);
         let f1_valid = b.register_reset(&named("f1_valid"), 1, 0);
-        let f1_key = fill.key.high_bits(tag_bits).delay(&named("f1_key"));
-        let f1_value = fill_value.delay(&named("f1_value"));
+        // With a reset, so that no shift registers are made of the stages, which cost LUTs.
+        let f1_key = fill.key.high_bits(tag_bits).delay_reset(&named("f1_key"));
+        let f1_value = fill_value.delay_reset(&named("f1_value"));
         let f1_set = fill_set.delay(&named("f1_set"));
-        let f1_part = always.concat(f1_key.low_bits(part_bits));
-        let f1_matches: Vec<_> = held.iter().map(|tag| tag.is_valid.concat(tag.key).eq_wide(f1_part)).collect();
+        let f1_part = fold(f1_key, part_bits);
+        let f1_wanted = always.concat(f1_part);
+        let f1_matches: Vec<_> = held.iter().map(|tag| tag.is_valid.concat(tag.key).eq_wide(f1_wanted)).collect();
         let f1_is_held = or_all(&f1_matches);
         let f1_way = f1_is_held.mux(first_set(&f1_matches, way_bits), victim);
         let victims: Vec<_> = held.iter().map(|tag| tag.is_valid).collect();
-        let replaces = (!f1_is_held).delay(&named("f2_replaces"));
-        let victim_is_valid = select_by_number(&victims, victim).delay(&named("f2_victim_is_valid"));
+        let f2_is_held = f1_is_held.delay(&named("f2_is_held"));
+        let f2_evicts = select_by_number(&victims, victim).delay(&named("f2_evicts"));
         let f2_valid = f1_valid.value.delay_reset(&named("f2_valid"));
         let f2_key = f1_key.delay(&named("f2_key"));
         let f2_value = f1_value.delay(&named("f2_value"));
@@ -273,11 +298,12 @@ impl<'a> Fill<'a> {
         Self {
             valid: f2_valid,
             key: f2_key,
+            part: f1_part.delay(&named("f2_part")),
             value: f2_value,
             set: f2_set,
             way: f2_way,
             writes,
-            evicted: (f2_valid & replaces & victim_is_valid).delay_reset(&named("evicted")),
+            evicted: f2_valid & f2_evicts & !f2_is_held,
         }
     }
 }

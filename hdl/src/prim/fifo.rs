@@ -10,6 +10,9 @@ use super::ram::{Ram, RamStyle};
 use super::record::{Record, concat_fields, split_fields};
 use super::signal::Signal;
 
+/// Widest queue that is made of LUT RAM.
+const WIDE_BITS: u32 = 48;
+
 fn lane_widths(total: u32) -> Vec<u32> {
     (0..total.div_ceil(128)).map(|lane| (total - 128 * lane).min(128)).collect()
 }
@@ -43,8 +46,10 @@ pub fn fifo_module(design: &Design<'_>, width: u32, depth: u32) -> String {
 
     b.output("in_ready", !full);
     b.output("out_valid", out_valid.value);
+    // A wide queue takes block RAM however short it is: of LUT RAM it would take a LUT for every other bit.
+    let style = if width > WIDE_BITS { RamStyle::Block } else { RamStyle::for_depth(depth) };
     for (lane, (in_lane, width)) in in_lanes.iter().zip(&lanes).enumerate() {
-        let memory = Ram::of_words(b, &format!("entries_{lane}"), depth, RamStyle::for_depth(depth), *width);
+        let memory = Ram::of_words(b, &format!("entries_{lane}"), depth, style, *width);
         memory.write_word(write.value.low_bits(address_bits), *in_lane, push);
         b.output(&format!("out_data_{lane}"), memory.read_word(read.value.low_bits(address_bits), fetch));
     }

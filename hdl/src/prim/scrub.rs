@@ -18,7 +18,7 @@ pub struct Scrub<'a> {
 pub fn scrub<'a>(builder: &'a Builder<'a>, name: &str, address_bits: u32, start: Signal<'a>) -> Scrub<'a> {
     let count = builder.register_reset(&format!("{name}_count"), address_bits + 1, 0);
     let busy = (!count.value.bit(address_bits)).named(&format!("{name}_busy"));
-    let advanced = busy.mux(count.value + 1, count.value);
+    let advanced = count.value + busy.resize(address_bits + 1);
     count.next(start.mux(builder.literal(0, address_bits + 1), advanced));
     Scrub { busy, address: count.value.low_bits(address_bits) }
 }

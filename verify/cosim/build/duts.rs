@@ -24,20 +24,21 @@ pub struct Dut {
 /// Top module of the engine.
 const ENGINE: &str = "keywalk";
 
-/// Blocks that have a test of their own, `tests/<block>.rs`: name of the design, block, configuration.
+/// Blocks that have a test of their own, `tests/<block>.rs`: name of the design, block, configuration. `fifo_<depth>x` is
+/// the widest queue of that depth: how wide it is follows from the records of the blocks.
 const BLOCKS: &[(&str, &str, &str)] = &[
     ("access_check", "access_check", "small"),
     ("context_port", "context_port", "small"),
     ("context_port_least", "context_port", "least"),
     ("csr", "csr", "small"),
-    ("csr_counter_step", "csr_counter_step", "small"),
     ("entry_decode", "entry_decode", "small"),
     ("fault", "fault", "small"),
     ("fence", "fence", "small"),
+    ("fence_default", "fence", "default"),
     ("fence_least", "fence", "least"),
     ("fifo_least", "fifo_2x1", "least"),
     ("fifo_narrow", "fifo_8x3", "small"),
-    ("fifo_wide", "fifo_16x241", "small"),
+    ("fifo_wide", "fifo_16x", "small"),
     ("free_list_least", "free_list_2", "least"),
     ("free_list_small", "free_list_8", "small"),
     ("free_list_default", "free_list_128", "default"),
@@ -45,6 +46,7 @@ const BLOCKS: &[(&str, &str, &str)] = &[
     ("hem_lookup_default", "hem_lookup", "default"),
     ("key_decoder", "key_decoder", "small"),
     ("key_decoder_default", "key_decoder", "default"),
+    ("key_decoder_least", "key_decoder", "least"),
     ("modulo", "modulo", "small"),
     ("mpt_cache", "mpt_cache", "small"),
     ("mpt_cache_default", "mpt_cache", "default"),
@@ -66,13 +68,21 @@ const BLOCKS: &[(&str, &str, &str)] = &[
     ("walk_queue", "walk_queue", "small"),
 ];
 
-/// Presets in which the engine is tested. Each name becomes the name of a design.
+/// Configurations in which the engine is tested. Each name becomes the name of a design.
 fn configurations() -> Vec<Config> {
-    ["default", "small"]
-        .iter()
-        .filter_map(|name| keywalk_gen::presets::find(name))
-        .map(|preset| preset.config())
-        .collect()
+    let presets = ["default", "small"].iter().filter_map(|name| keywalk_gen::presets::find(name));
+    let mut configurations: Vec<_> = presets.map(|preset| preset.config()).collect();
+    if cfg!(feature = "bench") {
+        // The default engine with as many reads in flight as the contract allows, and contexts to make them.
+        configurations.push(Config {
+            name: "reads_256".into(),
+            reads_in_flight: 256,
+            hem_contexts: 256,
+            walk_contexts: 512,
+            ..Config::default()
+        });
+    }
+    configurations
 }
 
 /// Configurations in which blocks are tested, but not the engine: every depth at its minimum, no done tracking.
@@ -86,7 +96,7 @@ fn configurations_of_blocks() -> Vec<Config> {
         tlb_sets: 2,
         tlb_ways: 1,
         hem_contexts: 2,
-        walk_contexts: 2,
+        walk_contexts: 4,
         reads_in_flight: 2,
         table_data_bits: 128,
         split_contexts: 2,
@@ -94,6 +104,8 @@ fn configurations_of_blocks() -> Vec<Config> {
         response_depth: 16,
         fault_depth: 2,
         bt0_slots: 1,
+        epoch_buckets: 2,
+        done_buckets: 2,
         done_tracking: false,
         ..Config::default()
     };
@@ -129,11 +141,11 @@ const PLANTED_FAULTS: &[PlantedFault] = &[PlantedFault {
 /// Blocks that begin in a state that they reach too late otherwise.
 const BLOCK_VARIANTS: &[PlantedFault] = &[PlantedFault {
     name: "csr_near_carry",
-    doc: "`csr` whose counters begin just below a carry, at 0xffff_ffef_ffff_ffe0.",
+    doc: "`csr` whose counters begin below a carry, at 0xffff_ffef_ffff_8000.",
     of: "csr",
-    file: "csr_counter_step.v",
-    from: "{27'h0, is_high ? 5'h0 : events}",
-    to: "{27'h7ffffff, is_high ? 5'hf : events}",
+    file: "csr.v",
+    from: "~v1_clears ? totals_read_0 : 64'h0",
+    to: "~v1_clears ? totals_read_0 : 64'hffffffefffff8000",
 }];
 
 /// Faults in the hand-written modules, for the tests of the monitors.
@@ -220,15 +232,16 @@ fn generated(duts: &mut Vec<Dut>) -> Result<(), String> {
     for (config, is_engine_tested) in engines.chain(blocks.into_iter().map(|config| (config, false))) {
         let output =
             keywalk_gen::generate(&config).map_err(|error| format!("configuration `{}`: {error}", config.name))?;
-        let mut add = |name: &str, doc: String, top: &str| {
-            if output.files.iter().all(|(file, _)| file.strip_suffix(".v") != Some(top)) {
+        let mut add = |name: &str, doc: String, block: &str| {
+            let top = &if block.ends_with('x') { widest(block, &output.files) } else { block.to_owned() };
+            if output.files.iter().all(|(file, _)| file.strip_suffix(".v") != Some(top.as_str())) {
                 let names: Vec<_> = output.files.iter().map(|(file, _)| file.as_str()).collect();
                 return Err(format!("module `{top}` is not generated; the files are: {}", names.join(", ")));
             }
             duts.push(Dut {
                 name: name.into(),
                 doc,
-                top: top.into(),
+                top: top.clone(),
                 files: output.files_of(top),
                 is_engine: top == ENGINE,
                 config: Some(config.clone()),
@@ -245,6 +258,13 @@ fn generated(duts: &mut Vec<Dut>) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// The module whose name is that prefix with the highest number behind it; the prefix where there is none.
+fn widest(prefix: &str, files: &[(String, String)]) -> String {
+    let widths =
+        files.iter().filter_map(|(file, _)| file.strip_prefix(prefix)?.strip_suffix(".v")?.parse::<u32>().ok());
+    widths.max().map_or_else(|| prefix.to_owned(), |width| format!("{prefix}{width}"))
 }
 
 /// The modules of `tests/rtl`, one per file, named as the file.

@@ -14,6 +14,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{env, fs, thread};
 
+/// The loop that replays recorded inputs.
+const REPLAY: &str = "src/replay.cpp";
+
 fn main() -> ExitCode {
     match run() {
         Ok(()) => ExitCode::SUCCESS,
@@ -25,7 +28,7 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<(), String> {
-    for path in ["build", "tests/rtl"] {
+    for path in ["build", "tests/rtl", REPLAY] {
         println!("cargo:rerun-if-changed={path}");
     }
     for variable in ["VERILATOR", "CXX", "CXXFLAGS"] {
@@ -39,6 +42,10 @@ fn run() -> Result<(), String> {
     let duts = duts::all()?;
     let models = compile_all(&verilator, &duts, &cache)?;
     let runtime = verilate::runtime(&verilator, &models, &cache)?;
+
+    let mut replay = cc::Build::new();
+    replay.cpp(true).std("c++17").opt_level(3).file(REPLAY);
+    replay.try_compile("keywalk_replay").map_err(|error| format!("{REPLAY}: {error}"))?;
 
     let table = bindings::rust_table(&duts, &models);
     let path = out.join("duts.rs");

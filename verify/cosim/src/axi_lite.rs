@@ -163,6 +163,10 @@ impl Component for AxiLite {
     }
 
     fn sample(&mut self, model: &Model) -> Result<(), Error> {
+        let answers = [self.write_response.channel(), self.read_data.channel()];
+        if self.is_quiet && !answers.into_iter().any(|channel| channel.is_valid(model)) {
+            return Ok(());
+        }
         for driver in [&mut self.write_address, &mut self.write_data, &mut self.read_address] {
             driver.sample(model)?;
         }

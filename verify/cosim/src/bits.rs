@@ -19,19 +19,32 @@ pub const fn max(width: u32) -> u64 {
 #[inline]
 pub fn get(words: &[u32], low: u32, width: u32) -> u64 {
     let first = (low / 32) as usize;
-    let word = |index: usize| u128::from(words.get(index).copied().unwrap_or(0));
-    let window = word(first) | word(first + 1) << 32 | word(first + 2) << 64;
-    (window >> (low % 32)) as u64 & max(width)
+    let word = |index: usize| u64::from(words.get(index).copied().unwrap_or(0));
+    let window = word(first) | word(first + 1) << 32;
+    let shift = low % 32;
+    // Two words hold what most fields need.
+    if shift + width <= 64 {
+        return window >> shift & max(width);
+    }
+    let window = u128::from(window) | u128::from(word(first + 2)) << 64;
+    (window >> shift) as u64 & max(width)
 }
 
 /// Writes the low `width` bits (at most 64) of `value` from bit `low` on. Bits beyond the end are dropped.
 #[inline]
 pub fn set(words: &mut [u32], low: u32, width: u32, value: u64) {
-    let first = (low / 32) as usize;
-    let mask = u128::from(max(width)) << (low % 32);
-    let value = u128::from(value) << (low % 32) & mask;
-    for (position, word) in words.iter_mut().skip(first).take(3).enumerate() {
-        *word = *word & !((mask >> (32 * position)) as u32) | (value >> (32 * position)) as u32;
+    let (mut position, mut shift) = ((low / 32) as usize, low % 32);
+    let (mut value, mut remaining) = (value & max(width), width);
+    while remaining > 0
+        && let Some(word) = words.get_mut(position)
+    {
+        let count = remaining.min(32 - shift);
+        let mask = max(count) as u32;
+        *word = *word & !(mask << shift) | (value as u32 & mask) << shift;
+        value = value.checked_shr(count).unwrap_or(0);
+        remaining -= count;
+        position += 1;
+        shift = 0;
     }
 }
 

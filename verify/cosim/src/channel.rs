@@ -360,11 +360,6 @@ impl Channel {
         self.payload_into(model, &mut words);
         Beat { shape: Arc::clone(&self.shape), words }
     }
-
-    /// Words as a beat of this channel.
-    pub(crate) fn beat(&self, words: Vec<u32>) -> Beat {
-        Beat { shape: Arc::clone(&self.shape), words }
-    }
 }
 
 /// Watches that a channel keeps valid and payload until the transfer.
@@ -374,6 +369,8 @@ pub(crate) struct Stability {
     waiting_since_cycle: Option<u64>,
     words: Vec<u32>,
     before: Vec<u32>,
+    /// Bit of the payload that says that fields mean nothing, and their positions and widths.
+    meaningless: Option<(u32, Vec<(u32, u32)>)>,
 }
 
 /// What happened on a channel in a cycle.
@@ -411,6 +408,7 @@ impl Stability {
             return Ok(Activity::Transfer { since_cycle: cycle });
         }
         channel.payload_into(model, &mut self.words);
+        self.clear_meaningless();
         if self.waiting_since_cycle.is_some() && self.words != self.before {
             return Err(violation(
                 Rule::PayloadStable,
@@ -430,6 +428,26 @@ impl Stability {
                 std::mem::swap(&mut self.words, &mut self.before);
             }
             Ok(Activity::Waiting { since_cycle })
+        }
+    }
+
+    /// From now on these fields of a payload whose field `flag` is 1 are taken as zero.
+    pub fn ignore_where(&mut self, channel: &Channel, flag: &str, fields: &[&str]) -> Result<(), Error> {
+        let position = |name: &&str| channel.shape.field(name).map(|field| (field.low, field.width));
+        let fields = fields.iter().map(position).collect::<Result<_, _>>()?;
+        self.meaningless = Some((channel.shape.field(flag)?.low, fields));
+        Ok(())
+    }
+
+    fn clear_meaningless(&mut self) {
+        let Some((flag, fields)) = &self.meaningless else { return };
+        if bits::get(&self.words, *flag, 1) == 0 {
+            return;
+        }
+        for (low, width) in fields {
+            for done in (0..*width).step_by(64) {
+                bits::set(&mut self.words, low + done, (width - done).min(64), 0);
+            }
         }
     }
 

@@ -1,11 +1,14 @@
 //! The bench of the whole engine, module `keywalk`: every port has its driver, sink or responder.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::fmt;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::RangeInclusive;
 use std::path::Path;
 
 use keywalk_contract::ports::{self, STREAMS, Scope, StreamPort};
-use keywalk_contract::regs::{self, COUNTERS, CounterName};
+use keywalk_contract::regs::{self, ARRAYS, ArrayName, COUNTERS, CounterName};
 use keywalk_contract::{Config, Field, Layout, Status, Table};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
@@ -14,7 +17,7 @@ use crate::axi_lite::{AxiLite, LiteAccess};
 use crate::axi_read::{ReadPort, ReadRules};
 use crate::bench::{Bench, Handle};
 use crate::bits;
-use crate::channel::{Beat, Shape};
+use crate::channel::Beat;
 use crate::dut::Dut;
 use crate::error::{Error, Rule, violation};
 use crate::memory::{LineMemory, MemoryOptions, MemoryResponder};
@@ -46,6 +49,8 @@ pub struct EngineOptions {
     pub automatic_done: bool,
     /// Idle ports carry random data.
     pub poison: bool,
+    /// Keeps the inputs of every clock edge, see [`Model::start_recording`](crate::Model::start_recording).
+    pub record: bool,
 }
 
 impl Default for EngineOptions {
@@ -60,6 +65,7 @@ impl Default for EngineOptions {
             done_delay_cycles: 1..=20,
             automatic_done: true,
             poison: true,
+            record: false,
         }
     }
 }
@@ -310,6 +316,17 @@ pub struct Invalidation {
     pub length_bytes: u64,
 }
 
+/// The completion of an invalidation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Completion {
+    /// The invalidation's tag.
+    pub tag: u16,
+    /// Cycle of the transfer.
+    pub cycle: u64,
+    /// First cycle in which it was valid.
+    pub valid_cycle: u64,
+}
+
 /// An event of the fault port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FaultEvent {
@@ -333,9 +350,23 @@ pub struct FaultEvent {
     pub cycle: u64,
 }
 
-/// Sets fields of the contract in a beat.
-fn pack(shape: &std::sync::Arc<Shape>, values: &[(Field, u64)]) -> Result<Beat, Error> {
-    let mut beat = Beat::zero(shape);
+/// What is counted of one function.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FunctionCounters {
+    /// Requests answered.
+    pub requests: u64,
+    /// Of these, with an error.
+    pub errors: u64,
+    /// Pages walked.
+    pub tlb_misses: u64,
+}
+
+/// A beat for a driver, with some fields of the contract set.
+///
+/// Inlined, so that places and widths of the fields are constants.
+#[inline(always)]
+fn pack<const COUNT: usize>(driver: &mut StreamDriver, values: &[(Field, u64); COUNT]) -> Result<Beat, Error> {
+    let mut beat = driver.blank();
     for (field, value) in values {
         check_fits(field, *value)?;
         bits::set(beat.words_mut(), field.low, field.width, *value);
@@ -343,12 +374,14 @@ fn pack(shape: &std::sync::Arc<Shape>, values: &[(Field, u64)]) -> Result<Beat, 
     Ok(beat)
 }
 
+#[inline]
 fn check_fits(field: &Field, value: u64) -> Result<(), Error> {
-    if value > field.max() {
-        let what = format!("field `{}`", field.name);
-        return Err(Error::ValueTooWide { what, width: field.width, value: value.into() });
-    }
-    Ok(())
+    if value > field.max() { Err(does_not_fit(field, value)) } else { Ok(()) }
+}
+
+#[cold]
+fn does_not_fit(field: &Field, value: u64) -> Error {
+    Error::ValueTooWide { what: format!("field `{}`", field.name), width: field.width, value: value.into() }
 }
 
 /// A register value of several fields.
@@ -387,6 +420,42 @@ fn stream(layout: &Layout) -> &'static StreamPort {
     STREAMS.iter().find(|port| port.layout.name == layout.name).expect("the contract lists every stream by its layout")
 }
 
+/// Function and tag of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Owner(u32);
+
+impl Owner {
+    fn new(function: u8, tag: u16) -> Self {
+        Self(u32::from(function) << 16 | u32::from(tag))
+    }
+}
+
+impl fmt::Display for Owner {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}/{:#x}", self.0 >> 16, self.0 & 0xffff)
+    }
+}
+
+/// Spreads owners over a hash table. They are looked up for every beat, and nobody chooses them to collide.
+#[derive(Debug, Default)]
+struct OwnerHasher(u64);
+
+impl Hasher for OwnerHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u32(u32::from(*byte));
+        }
+    }
+
+    fn write_u32(&mut self, value: u32) {
+        self.0 = (self.0 ^ u64::from(value)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0 ^ self.0 >> 32
+    }
+}
+
 /// An engine with everything around it. Use: [`new`](Self::new), [`setup`](Self::setup), then submit, step and pop.
 ///
 /// Beside the handshake and bus rules it checks that every response answers a request, counts its segments from 0, has
@@ -408,7 +477,7 @@ pub struct Engine<M> {
     options: EngineOptions,
     random: ChaCha8Rng,
     /// Requests without a complete response, by function and tag.
-    outstanding: HashMap<(u8, u16), u32>,
+    outstanding: HashMap<Owner, u32, BuildHasherDefault<OwnerHasher>>,
     outstanding_total: usize,
     context_outstanding: usize,
     invalidations_outstanding: usize,
@@ -416,7 +485,7 @@ pub struct Engine<M> {
     open: Vec<Segment>,
     complete: VecDeque<Response>,
     context_answers: VecDeque<ContextAnswer>,
-    invalidated: VecDeque<u16>,
+    invalidated: VecDeque<Completion>,
     events: VecDeque<FaultEvent>,
     /// BT0 slots that are set, by table set and table code.
     bt0_set: HashMap<(u8, u8), HashSet<u16>>,
@@ -430,6 +499,9 @@ impl<M: LineMemory> Engine<M> {
     /// A design without the ports of the engine, a broken rule, or an engine that does not become ready.
     pub fn new(dut: &'static Dut, memory: M, options: EngineOptions) -> Result<Self, Error> {
         let mut bench = Bench::new(dut, options.seed);
+        if options.record {
+            bench.model_mut().start_recording();
+        }
         let (idle, drain) = (options.request_stall, options.response_stall);
         let requests = bench.stream_driver(stream(&ports::request::LAYOUT), idle)?;
         let done = bench.stream_driver(stream(&ports::done::LAYOUT), Stall::NEVER)?;
@@ -457,7 +529,7 @@ impl<M: LineMemory> Engine<M> {
             interrupt: bench.model().output("interrupt")?,
             random: bench.random(),
             options,
-            outstanding: HashMap::new(),
+            outstanding: HashMap::default(),
             outstanding_total: 0,
             context_outstanding: 0,
             invalidations_outstanding: 0,
@@ -500,6 +572,11 @@ impl<M: LineMemory> Engine<M> {
     /// The request driver, to change its stalls or record acceptances.
     pub fn request_driver(&mut self) -> &mut StreamDriver {
         &mut self.bench[self.requests]
+    }
+
+    /// The driver of invalidations, to record acceptances.
+    pub fn invalidation_driver(&mut self) -> &mut StreamDriver {
+        &mut self.bench[self.invalidations]
     }
 
     /// The response sink, to change its stalls.
@@ -592,7 +669,40 @@ impl<M: LineMemory> Engine<M> {
     /// # Errors
     /// An access that fails, or a broken rule.
     pub fn counter(&mut self, name: CounterName) -> Result<u64, Error> {
-        let offset = COUNTERS[name as usize].offset;
+        self.counter_at(COUNTERS[name as usize].offset)
+    }
+
+    /// Reads all counters of an array.
+    ///
+    /// # Errors
+    /// An access that fails, or a broken rule.
+    pub fn counters(&mut self, name: ArrayName) -> Result<Vec<u64>, Error> {
+        let array = &ARRAYS[name as usize];
+        (0..array.count).map(|element| self.counter_at(array.offset_of(element))).collect()
+    }
+
+    /// Reads the counters of a function.
+    ///
+    /// # Errors
+    /// An access that fails, or a broken rule.
+    pub fn function_counters(&mut self, function: u8) -> Result<FunctionCounters, Error> {
+        let mut element = |name: ArrayName| self.counter_at(ARRAYS[name as usize].offset_of(function.into()));
+        let successes = element(ArrayName::FunctionSuccesses)?;
+        let errors = element(ArrayName::FunctionErrors)?;
+        let tlb_misses = element(ArrayName::FunctionTlbMisses)?;
+        Ok(FunctionCounters { requests: successes + errors, errors, tlb_misses })
+    }
+
+    /// Requests and line reads in flight now.
+    ///
+    /// # Errors
+    /// An access that fails, or a broken rule.
+    pub fn in_flight(&mut self) -> Result<(u32, u32), Error> {
+        let requests = self.read_register(regs::requests_in_flight::REGISTER.offset)?;
+        Ok((requests, self.read_register(regs::reads_in_flight::REGISTER.offset)?))
+    }
+
+    fn counter_at(&mut self, offset: u32) -> Result<u64, Error> {
         let halves = self.access(&[LiteAccess::Read { offset }, LiteAccess::Read { offset: offset + 4 }])?;
         Ok(bits::get(&halves, 0, 64))
     }
@@ -709,7 +819,7 @@ impl<M: LineMemory> Engine<M> {
         use ports::request as fields;
         let driver = &mut self.bench[self.requests];
         let beat = pack(
-            driver.channel().shape(),
+            driver,
             &[
                 (fields::TAG, request.tag.into()),
                 (fields::FUNCTION, request.function.into()),
@@ -722,7 +832,8 @@ impl<M: LineMemory> Engine<M> {
             ],
         )?;
         driver.push(beat);
-        *self.outstanding.entry(self.returned(request.function, request.tag)).or_default() += 1;
+        let (function, tag) = self.returned(request.function, request.tag);
+        *self.outstanding.entry(Owner::new(function, tag)).or_default() += 1;
         self.outstanding_total += 1;
         Ok(())
     }
@@ -760,9 +871,9 @@ impl<M: LineMemory> Engine<M> {
         ])
     }
 
-    fn push_context(&mut self, values: &[(Field, u64)]) -> Result<(), Error> {
+    fn push_context<const COUNT: usize>(&mut self, values: &[(Field, u64); COUNT]) -> Result<(), Error> {
         let driver = &mut self.bench[self.context_requests];
-        let beat = pack(driver.channel().shape(), values)?;
+        let beat = pack(driver, values)?;
         driver.push(beat);
         self.context_outstanding += 1;
         Ok(())
@@ -776,7 +887,7 @@ impl<M: LineMemory> Engine<M> {
         use ports::invalidate as fields;
         let driver = &mut self.bench[self.invalidations];
         let beat = pack(
-            driver.channel().shape(),
+            driver,
             &[
                 (fields::TAG, invalidation.tag.into()),
                 (fields::FUNCTION, invalidation.function.into()),
@@ -803,7 +914,7 @@ impl<M: LineMemory> Engine<M> {
         let delay = if range.start() < range.end() { self.random.random_range(range) } else { *range.start() };
         let cycle = self.cycles() + u64::from(delay);
         let driver = &mut self.bench[self.done];
-        let beat = pack(driver.channel().shape(), &[(fields::TAG, tag.into()), (fields::FUNCTION, function.into())])?;
+        let beat = pack(driver, &[(fields::TAG, tag.into()), (fields::FUNCTION, function.into())])?;
         driver.push_not_before(beat, cycle);
         Ok(())
     }
@@ -906,6 +1017,11 @@ impl<M: LineMemory> Engine<M> {
 
     /// Removes the tag of the oldest completed invalidation.
     pub fn pop_invalidated(&mut self) -> Option<u16> {
+        self.pop_completion().map(|completion| completion.tag)
+    }
+
+    /// Removes the oldest completion of an invalidation.
+    pub fn pop_completion(&mut self) -> Option<Completion> {
         self.invalidated.pop_front()
     }
 
@@ -916,7 +1032,7 @@ impl<M: LineMemory> Engine<M> {
 
     fn timeout(&self, waited_for: &str, limit_cycles: u64) -> Error {
         let memory = &self.bench[self.memory];
-        let mut tags: Vec<_> = self.outstanding.keys().map(|(function, tag)| format!("{function}/{tag:#x}")).collect();
+        let mut tags: Vec<_> = self.outstanding.keys().map(ToString::to_string).collect();
         tags.sort();
         tags.truncate(8);
         Error::Timeout {
@@ -941,7 +1057,9 @@ impl<M: LineMemory> Engine<M> {
     fn collect(&mut self) -> Result<(), Error> {
         while let Some(received) = self.bench[self.responses].pop() {
             self.last_progress_cycle = received.cycle;
-            self.segment(segment_of(&received))?;
+            let segment = segment_of(&received);
+            self.bench[self.responses].recycle(received);
+            self.segment(segment)?;
         }
         while let Some(received) = self.bench[self.context_responses].pop() {
             use ports::context_response as fields;
@@ -963,7 +1081,11 @@ impl<M: LineMemory> Engine<M> {
             self.last_progress_cycle = received.cycle;
             let outstanding = self.invalidations_outstanding;
             self.invalidations_outstanding = Self::answered("m_axis_inv", outstanding, received.cycle)?;
-            self.invalidated.push_back(bits::get(received.beat.words(), fields::TAG.low, fields::TAG.width) as u16);
+            self.invalidated.push_back(Completion {
+                tag: bits::get(received.beat.words(), fields::TAG.low, fields::TAG.width) as u16,
+                cycle: received.cycle,
+                valid_cycle: received.valid_cycle,
+            });
         }
         while let Some(received) = self.bench[self.faults].pop() {
             use ports::fault as fields;
@@ -994,9 +1116,9 @@ impl<M: LineMemory> Engine<M> {
     fn segment(&mut self, segment: Segment) -> Result<(), Error> {
         let fail =
             |rule, before: String| Err(violation(rule, "m_axis_rsp", segment.cycle, before, format!("{segment:x?}")));
-        let owner = (segment.function, segment.tag);
+        let owner = Owner::new(segment.function, segment.tag);
         if let Some(first) = self.open.first()
-            && (first.function, first.tag) != owner
+            && Owner::new(first.function, first.tag) != owner
         {
             let before = format!("function {} tag {:#x} has not ended", first.function, first.tag);
             return fail(Rule::SegmentsTogether, before);
@@ -1006,21 +1128,25 @@ impl<M: LineMemory> Engine<M> {
         if u64::from(segment.segment) != number & ports::response::SEGMENT.max() || segment.first != (number == 0) {
             return fail(Rule::SegmentOrder, format!("segment {number}, first {}", number == 0));
         }
-        if !self.outstanding.contains_key(&owner) {
+        let Entry::Occupied(mut request) = self.outstanding.entry(owner) else {
             return fail(Rule::AnswersARequest, "no such request is outstanding".into());
-        }
-        self.open.push(segment);
+        };
         if !segment.last {
+            self.open.push(segment);
             return Ok(());
         }
-        if let Some(count) = self.outstanding.get_mut(&owner) {
-            *count -= 1;
-            if *count == 0 {
-                self.outstanding.remove(&owner);
-            }
+        *request.get_mut() -= 1;
+        if *request.get() == 0 {
+            request.remove();
         }
         self.outstanding_total -= 1;
-        let segments = std::mem::take(&mut self.open);
+        // Most responses have one segment.
+        let segments = if self.open.is_empty() {
+            vec![segment]
+        } else {
+            self.open.push(segment);
+            std::mem::take(&mut self.open)
+        };
         self.complete.push_back(Response { tag: segment.tag, function: segment.function, segments });
         if self.options.automatic_done {
             self.report_done(segment.function, segment.tag)?;

@@ -56,11 +56,11 @@ pub use bench::{Bench, Component, Handle};
 pub use channel::{Beat, Channel, Field, Shape};
 pub use dut::Dut;
 pub use engine::{
-    BufferWalk, ContextAnswer, ContextLookup, Controls, Engine, EngineOptions, FaultEvent, Invalidation, Request,
-    Response, Segment, Setup, TableGeometry, TableSet,
+    BufferWalk, Completion, ContextAnswer, ContextLookup, Controls, Engine, EngineOptions, FaultEvent,
+    FunctionCounters, Invalidation, Request, Response, Segment, Setup, TableGeometry, TableSet,
 };
 pub use error::{Error, Rule, Violation};
 pub use memory::{LineMemory, MemoryOptions, MemoryResponder, ReadFault, ReadRecord};
-pub use model::{Input, Model, Output, Signal};
+pub use model::{Input, Model, Output, Recording, Signal};
 pub use stall::Stall;
 pub use stream::{Received, StreamDriver, StreamSink};

@@ -1,6 +1,7 @@
 //! The host's table memory, as the AXI4 master of the engine sees it.
 
 use std::cmp::Reverse;
+use std::collections::hash_map::Entry;
 use std::collections::{BinaryHeap, HashMap};
 use std::ops::RangeInclusive;
 
@@ -142,6 +143,7 @@ struct Pending {
 #[derive(Clone, Debug)]
 struct Active {
     id: u64,
+    first_line: u64,
     /// Of the next beat.
     address: u64,
     remaining_beats: u64,
@@ -181,6 +183,9 @@ pub struct MemoryResponder<M> {
     fault_hook: Option<FaultHook>,
     records: Option<Vec<ReadRecord>>,
     in_flight_peak: usize,
+    /// Reads accepted and not completely answered, by the number of their first line.
+    in_flight_lines: HashMap<u64, u32>,
+    duplicates: u64,
     words: Vec<u32>,
 }
 
@@ -219,6 +224,8 @@ impl<M: LineMemory> MemoryResponder<M> {
             fault_hook: None,
             records: Some(Vec::new()),
             in_flight_peak: 0,
+            in_flight_lines: HashMap::new(),
+            duplicates: 0,
             words: vec![0; bits::words(port.data_width)],
             port,
         })
@@ -282,6 +289,12 @@ impl<M: LineMemory> MemoryResponder<M> {
         self.in_flight_peak
     }
 
+    /// Reads accepted so far while another read of the same line was not completely answered.
+    #[must_use]
+    pub fn duplicates(&self) -> u64 {
+        self.duplicates
+    }
+
     /// Reads accepted so far.
     #[must_use]
     pub fn accepted(&self) -> u64 {
@@ -320,6 +333,9 @@ impl<M: LineMemory> MemoryResponder<M> {
         if let Some(records) = &mut self.records {
             records.push(ReadRecord { address, id, cycle });
         }
+        let same_line = self.in_flight_lines.entry(address / LINE_BYTES).or_default();
+        self.duplicates += u64::from(*same_line > 0);
+        *same_line += 1;
         if fault == Some(ReadFault::Silence) {
             self.silent.push(read);
         } else {
@@ -422,6 +438,7 @@ impl<M: LineMemory> Component for MemoryResponder<M> {
         {
             self.active.push(Active {
                 id: read.id,
+                first_line: read.address / LINE_BYTES,
                 address: read.address,
                 remaining_beats: read.beats,
                 fault: read.fault,
@@ -449,7 +466,13 @@ impl<M: LineMemory> Component for MemoryResponder<M> {
             let data_bytes = self.port.data_bytes();
             read.address = (read.address / data_bytes).wrapping_add(1).wrapping_mul(data_bytes);
             if read.remaining_beats == 0 {
-                self.active.remove(position);
+                let read = self.active.remove(position);
+                if let Entry::Occupied(mut same_line) = self.in_flight_lines.entry(read.first_line) {
+                    *same_line.get_mut() -= 1;
+                    if *same_line.get() == 0 {
+                        same_line.remove();
+                    }
+                }
             }
         }
         if self.is_address_ready && self.port.address_channel.is_valid(model) {
@@ -462,6 +485,7 @@ impl<M: LineMemory> Component for MemoryResponder<M> {
         self.pending.clear();
         self.silent.clear();
         self.active.clear();
+        self.in_flight_lines.clear();
         self.presented = None;
         self.last_due_cycle.fill(0);
         self.is_address_ready = false;

@@ -54,6 +54,24 @@ pub struct Model {
     reset: Option<usize>,
     cycle: u64,
     is_tracing: bool,
+    recording: Option<Recording>,
+}
+
+/// The inputs of a model at every clock edge, to be replayed on another model of the same design.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recording {
+    /// Inputs other than the clock, as positions in the design's list of ports.
+    inputs: Vec<usize>,
+    words_per_cycle: usize,
+    values: Vec<u32>,
+}
+
+impl Recording {
+    /// Clock edges.
+    #[must_use]
+    pub fn cycles(&self) -> u64 {
+        (self.values.len() / self.words_per_cycle.max(1)) as u64
+    }
 }
 
 /// Names that a clock input may have.
@@ -75,6 +93,7 @@ impl Model {
             reset: port(RESET_NAMES),
             cycle: 0,
             is_tracing: false,
+            recording: None,
         };
         for (index, port) in dut.ports.iter().enumerate() {
             if port.direction == PortDirection::Input {
@@ -149,12 +168,15 @@ impl Model {
     #[inline]
     pub fn set(&mut self, input: Input, value: u64) {
         let Input(Signal { index, width }) = input;
-        assert!(
-            value <= bits::max(width),
-            "input `{}` has {width} bits and cannot hold {value:#x}",
-            self.dut.ports[index as usize].name
-        );
+        if value > bits::max(width) {
+            self.refuse(input, value.into());
+        }
         self.raw.write(index as usize, value);
+    }
+
+    #[cold]
+    fn refuse(&self, Input(Signal { index, width }): Input, value: u128) -> ! {
+        panic!("input `{}` has {width} bits and cannot hold {value:#x}", self.dut.ports[index as usize].name)
     }
 
     /// Drives an input of any width from 32-bit words, least significant first. Missing words are zero, bits beyond
@@ -181,12 +203,10 @@ impl Model {
     /// # Panics
     /// When the value is wider than the input: an error of the bench.
     pub fn set_wide(&mut self, input: Input, value: u128) {
-        let Input(Signal { index, width }) = input;
-        assert!(
-            width >= 128 || value >> width == 0,
-            "input `{}` has {width} bits and cannot hold {value:#x}",
-            self.dut.ports[index as usize].name
-        );
+        let width = input.0.width;
+        if width < 128 && value >> width != 0 {
+            self.refuse(input, value);
+        }
         self.set_words(input, &[0, 32, 64, 96].map(|low| (value >> low) as u32));
     }
 
@@ -247,6 +267,9 @@ impl Model {
     /// The rising clock edge. Inputs must not have changed since [`settle`](Self::settle).
     #[inline]
     pub fn edge(&mut self) {
+        if self.recording.is_some() {
+            self.record();
+        }
         if let Some(clock) = self.clock {
             self.raw.write(clock, 1);
         }
@@ -255,6 +278,49 @@ impl Model {
             self.raw.trace_dump(2 * self.cycle + 1);
         }
         self.cycle += 1;
+    }
+
+    fn record(&mut self) {
+        let Some(recording) = &mut self.recording else { return };
+        for &port in &recording.inputs {
+            match self.raw.words(port) {
+                Some(words) => recording.values.extend(words),
+                None => {
+                    let value = self.raw.read(port);
+                    let words = [value as u32, (value >> 32) as u32];
+                    recording.values.extend(&words[..bits::words(self.dut.ports[port].width)]);
+                }
+            }
+        }
+    }
+
+    /// Keeps the inputs of every clock edge from now on, for [`take_recording`](Self::take_recording).
+    pub fn start_recording(&mut self) {
+        let ports = self.dut.ports.iter().enumerate();
+        let inputs = ports.filter(|(index, port)| port.direction == PortDirection::Input && Some(*index) != self.clock);
+        let inputs: Vec<usize> = inputs.map(|(index, _)| index).collect();
+        let words_per_cycle = inputs.iter().map(|port| bits::words(self.dut.ports[*port].width)).sum();
+        self.recording = Some(Recording { inputs, words_per_cycle, values: Vec::new() });
+    }
+
+    /// Ends the recording and returns it.
+    pub fn take_recording(&mut self) -> Option<Recording> {
+        self.recording.take()
+    }
+
+    /// Runs clock edges of a recording, those of `cycles`, in a bare loop of C++. A model that is made with the same seed
+    /// and replays everything ends in the same state.
+    ///
+    /// # Panics
+    /// When the recording is of another design or has fewer cycles.
+    pub fn replay(&mut self, recording: &Recording, cycles: std::ops::Range<u64>) {
+        let clock = self.clock.expect("an engine has a clock");
+        let words = recording.words_per_cycle;
+        let values = &recording.values[cycles.start as usize * words..cycles.end as usize * words];
+        if !values.is_empty() {
+            self.raw.replay(clock, &recording.inputs, values);
+        }
+        self.cycle += cycles.end - cycles.start;
     }
 
     /// A whole clock cycle.

@@ -19,6 +19,27 @@ pub(crate) struct Functions {
     pub trace_dump: unsafe extern "C" fn(*mut c_void, c_ulonglong),
 }
 
+/// An input of the C++ loop that replays recorded values.
+#[repr(C)]
+struct ReplayInput {
+    target: *mut c_void,
+    bytes: u32,
+    words: u32,
+}
+
+unsafe extern "C" {
+    /// Sets inputs and toggles the clock, cycle by cycle.
+    fn keywalk_replay(
+        eval: unsafe extern "C" fn(*mut c_void),
+        model: *mut c_void,
+        clock: *mut u8,
+        inputs: *const ReplayInput,
+        input_count: usize,
+        values: *const u32,
+        cycles: usize,
+    );
+}
+
 /// Where the value of a port is stored, by its width: Verilator takes 8, 16, 32 or 64 bits, or an array of words.
 #[derive(Clone, Copy)]
 enum Storage {
@@ -123,6 +144,36 @@ impl RawModel {
             // SAFETY: as in `words`; `&mut self` makes the access exclusive.
             Storage::Words(pointer, count) => Some(unsafe { slice::from_raw_parts_mut(pointer.as_ptr(), count) }),
             _ => None,
+        }
+    }
+
+    /// Runs clock cycles with recorded inputs in C++. `values` holds, cycle by cycle, the words of each of `inputs`.
+    ///
+    /// # Panics
+    /// When the clock is wider than a bit, or `values` does not hold whole cycles.
+    pub fn replay(&mut self, clock: usize, inputs: &[usize], values: &[u32]) {
+        let Storage::Bits8(clock) = self.ports[clock] else { panic!("a clock has one bit") };
+        let inputs: Vec<ReplayInput> = inputs
+            .iter()
+            .map(|port| {
+                let (target, bytes, words) = match self.ports[*port] {
+                    Storage::Bits8(pointer) => (pointer.as_ptr().cast(), 1, 1),
+                    Storage::Bits16(pointer) => (pointer.as_ptr().cast(), 2, 1),
+                    Storage::Bits32(pointer) => (pointer.as_ptr().cast(), 4, 1),
+                    Storage::Bits64(pointer) => (pointer.as_ptr().cast(), 8, 2),
+                    Storage::Words(pointer, count) => (pointer.as_ptr().cast(), 4 * count as u32, count as u32),
+                };
+                ReplayInput { target, bytes, words }
+            })
+            .collect();
+        let words: usize = inputs.iter().map(|input| input.words as usize).sum();
+        assert!(words > 0 && values.len().is_multiple_of(words), "the recording is of this design");
+        let cycles = values.len() / words;
+        // SAFETY: the model is alive and `&mut self` makes the access exclusive; every target is a port of the model with
+        // so many bytes (see `read`), and `values` holds `cycles` times the words of all inputs.
+        unsafe {
+            let (eval, model) = (self.functions.eval, self.model.as_ptr());
+            keywalk_replay(eval, model, clock.as_ptr(), inputs.as_ptr(), inputs.len(), values.as_ptr(), cycles);
         }
     }
 

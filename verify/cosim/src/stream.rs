@@ -26,7 +26,14 @@ pub struct StreamDriver {
     acceptance_cycles: Option<VecDeque<u64>>,
     poison: Vec<u32>,
     scratch: Vec<u32>,
+    /// Valid is low already, and the payload may stay as it is.
+    is_idle: bool,
+    /// Buffers of beats that were accepted, for new ones.
+    spare: Vec<Beat>,
 }
+
+/// Buffers that are kept for new beats.
+const SPARE_MAX: usize = 64;
 
 impl StreamDriver {
     /// A driver with an empty queue.
@@ -43,6 +50,8 @@ impl StreamDriver {
             accepted: 0,
             acceptance_cycles: None,
             scratch: Vec::new(),
+            is_idle: false,
+            spare: Vec::new(),
         }
     }
 
@@ -60,6 +69,18 @@ impl StreamDriver {
     /// Whether the payload is random while valid is low (it is at first) or stays as it was.
     pub fn set_poisoning(&mut self, is_poisoning: bool) {
         self.is_poisoning = is_poisoning;
+        self.is_idle = false;
+    }
+
+    /// A beat of zeros, in the memory of one that was accepted where there is one.
+    pub fn blank(&mut self) -> Beat {
+        match self.spare.pop() {
+            Some(mut beat) => {
+                beat.words_mut().fill(0);
+                beat
+            }
+            None => Beat::zero(self.channel.shape()),
+        }
     }
 
     /// Appends a beat to the queue.
@@ -117,8 +138,13 @@ impl Component for StreamDriver {
             self.channel.set_payload(model, beat.words(), &mut self.scratch);
             self.channel.set_valid(model, true);
             self.is_presented = true;
+            self.is_idle = false;
             return;
         }
+        if self.is_idle {
+            return;
+        }
+        self.is_idle = !self.is_poisoning;
         self.channel.set_valid(model, false);
         if self.is_poisoning {
             bits::randomise(&mut self.poison, self.channel.shape().width(), &mut self.random);
@@ -129,7 +155,11 @@ impl Component for StreamDriver {
     fn sample(&mut self, model: &Model) -> Result<(), Error> {
         if self.is_presented && self.channel.is_ready(model) {
             self.is_presented = false;
-            self.queue.pop_front();
+            if let Some((beat, _)) = self.queue.pop_front()
+                && self.spare.len() < SPARE_MAX
+            {
+                self.spare.push(beat);
+            }
             self.accepted += 1;
             if let Some(cycles) = &mut self.acceptance_cycles {
                 cycles.push_back(model.cycles());
@@ -141,6 +171,7 @@ impl Component for StreamDriver {
     fn reset(&mut self, model: &mut Model) {
         self.queue.clear();
         self.is_presented = false;
+        self.is_idle = false;
         self.channel.set_valid(model, false);
     }
 }
@@ -174,10 +205,14 @@ pub struct StreamSink {
     staller: Staller,
     random: ChaCha8Rng,
     is_waiting_for_valid: bool,
+    /// Ready is high already.
+    is_ready: bool,
     was_valid: bool,
     stability: Stability,
     received: VecDeque<Received>,
     received_total: u64,
+    /// Beats that were given back, for new ones.
+    spare: Vec<Beat>,
 }
 
 impl StreamSink {
@@ -189,10 +224,12 @@ impl StreamSink {
             staller: Staller::new(stall),
             random,
             is_waiting_for_valid: false,
+            is_ready: false,
             was_valid: false,
             stability: Stability::default(),
             received: VecDeque::new(),
             received_total: 0,
+            spare: Vec::new(),
         }
     }
 
@@ -212,9 +249,25 @@ impl StreamSink {
         self.is_waiting_for_valid = is_waiting_for_valid;
     }
 
+    /// From now on these fields of a beat whose field `flag` is 1 mean nothing: they may change while it waits, and are
+    /// received as zero.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchField`](crate::Error::NoSuchField).
+    pub fn ignore_where(&mut self, flag: &str, fields: &[&str]) -> Result<(), Error> {
+        self.stability.ignore_where(&self.channel, flag, fields)
+    }
+
     /// Removes the oldest beat.
     pub fn pop(&mut self) -> Option<Received> {
         self.received.pop_front()
+    }
+
+    /// Gives back a beat of this sink, whose memory then holds another one.
+    pub fn recycle(&mut self, received: Received) {
+        if self.spare.len() < SPARE_MAX {
+            self.spare.push(received.beat);
+        }
     }
 
     /// Beats that wait to be popped.
@@ -239,6 +292,10 @@ impl StreamSink {
 impl Component for StreamSink {
     fn drive(&mut self, model: &mut Model) {
         let is_ready = !self.staller.waits(&mut self.random) && (self.was_valid || !self.is_waiting_for_valid);
+        if is_ready && self.is_ready {
+            return;
+        }
+        self.is_ready = is_ready;
         self.channel.set_ready(model, is_ready);
     }
 
@@ -246,7 +303,8 @@ impl Component for StreamSink {
         let activity = self.stability.sample(&self.channel, model, true)?;
         self.was_valid = matches!(activity, Activity::Waiting { .. });
         if let Activity::Transfer { since_cycle } = activity {
-            let beat = self.channel.beat(self.stability.payload().to_vec());
+            let mut beat = self.spare.pop().unwrap_or_else(|| Beat::zero(self.channel.shape()));
+            beat.words_mut().copy_from_slice(self.stability.payload());
             self.received.push_back(Received { beat, cycle: model.cycles(), valid_cycle: since_cycle });
             self.received_total += 1;
         }
@@ -254,6 +312,7 @@ impl Component for StreamSink {
     }
 
     fn reset(&mut self, model: &mut Model) {
+        self.is_ready = false;
         self.channel.set_ready(model, false);
         self.stability.reset();
         self.received.clear();

@@ -11,6 +11,9 @@ use rand_chacha::ChaCha8Rng;
 /// Two table sets, and one.
 const DESIGNS: [&Dut; 2] = [&dut::CONTEXT_PORT, &dut::CONTEXT_PORT_LEAST];
 
+/// Bits of a packed epoch below the HEM epoch.
+const REGION_EPOCH_BITS: u32 = 14;
+
 /// Requests in flight.
 const PLACES: u64 = 16;
 /// Cycles from the acceptance of a request to the lookup or walk.
@@ -79,6 +82,11 @@ struct Rig {
     bases: Vec<Input>,
     ready: Output,
     accepted: Output,
+    accepted_generation: Output,
+    finished: Output,
+    finished_generation: Output,
+    generation: Input,
+    hem_epoch: Input,
     empty: Output,
     /// Table set of every function.
     map: Vec<u64>,
@@ -89,8 +97,12 @@ struct Rig {
     /// Cycles from a lookup or walk to its answer.
     answer_cycles: std::ops::Range<u64>,
     is_holding: bool,
+    /// Tags of requests that are not yet accepted.
+    sent: VecDeque<u128>,
     next_tag: u128,
     asked: HashMap<u128, Beat>,
+    /// Generation and HEM epoch at the acceptance, by tag, until the response is taken.
+    admitted: HashMap<u128, (u64, u64)>,
     /// Answers and results that are due in some cycle.
     due: Vec<(u64, bool, Beat)>,
     /// Expected responses and events, by tag.
@@ -124,6 +136,11 @@ impl Rig {
             map_table_set: bench.model().input("function_map_write_table_set")?,
             ready: bench.model().output("ready")?,
             accepted: bench.model().output("accepted")?,
+            accepted_generation: bench.model().output("accepted_generation")?,
+            finished: bench.model().output("finished")?,
+            finished_generation: bench.model().output("finished_generation")?,
+            generation: bench.model().input("generation")?,
+            hem_epoch: bench.model().input("hem_epoch")?,
             empty: bench.model().output("empty")?,
             map: Vec::new(),
             page_shift_bases: vec![0; bases.len()],
@@ -131,8 +148,10 @@ impl Rig {
             pause_percent: 0,
             answer_cycles: 0..1,
             is_holding: false,
+            sent: VecDeque::new(),
             next_tag: 0,
             asked: HashMap::new(),
+            admitted: HashMap::new(),
             due: Vec::new(),
             expected_responses: HashMap::new(),
             expected_events: HashMap::new(),
@@ -149,6 +168,8 @@ impl Rig {
 
     fn reset(&mut self) -> Result<(), Error> {
         self.asked.clear();
+        self.admitted.clear();
+        self.sent.clear();
         self.due.clear();
         self.expected_responses.clear();
         self.expected_events.clear();
@@ -189,6 +210,7 @@ impl Rig {
         let mut request = Beat::random_with(&shape, values, &mut self.random)?;
         request.set("tag", tag)?;
         self.asked.insert(tag, request.clone());
+        self.sent.push_back(tag);
         self.bench[self.requests].push(request);
         Ok(tag)
     }
@@ -205,12 +227,19 @@ impl Rig {
         assert_eq!(request.get("is_walk")?, 0, "{request:?}");
         let table_set = self.map[request.get("function")? as usize];
         assert_eq!(lookup.get("table_set")?, table_set.into(), "{lookup:?}");
+        assert_eq!((lookup.get("admission")?, lookup.get("epoch")?), self.admission(request.get("tag")?));
         for field in ["function", "table", "index"] {
             assert_eq!(lookup.get(field)?, request.get(field)?, "{field} of {lookup:?}, asked {request:?}");
         }
         let status = LOOKUP_STATUSES[self.random.random_range(0..LOOKUP_STATUSES.len())];
         let table = if status.names_a_table() { request.get("table")? } else { 0 };
         self.answer(&request, status, table)
+    }
+
+    /// Packed admission and epoch of a request: generation and HEM epoch, the rest zero.
+    fn admission(&self, tag: u128) -> (u128, u128) {
+        let (generation, hem_epoch) = self.admitted[&tag];
+        (generation.into(), u128::from(hem_epoch) << REGION_EPOCH_BITS)
     }
 
     fn check_walk(&mut self, walk: &Beat) -> Result<(), Error> {
@@ -220,11 +249,14 @@ impl Rig {
         let count = request.get("count")?;
         let page_shift = 12 + self.page_shift_bases[table_set as usize] + request.get("buf_pg_sz")? as u64;
         let is_direct = request.get("hop")? == 0;
+        let (admission, epoch) = self.admission(request.get("tag")?);
         for field in walk.shape().fields() {
             let name = field.name.as_str();
             let wanted = match name {
                 "is_context" => 1,
                 "table_set" => table_set.into(),
+                "admission" => admission,
+                "epoch" => epoch,
                 "check_index" => u128::from(count != 0),
                 "offset" if is_direct => request.get("index")? << page_shift,
                 "tag" | "function" | "root" | "hop" | "ba_pg_sz" | "index" | "count" => request.get(name)?,
@@ -268,6 +300,9 @@ impl Rig {
         let shape = self.bench[driver].channel().shape().clone();
         let mut answer = Beat::random_with(&shape, &common, &mut self.random)?;
         answer.set("index", index)?;
+        // The port looks at the generation only.
+        let (generation, _) = self.admitted[&tag];
+        answer.set("admission", answer.get("admission")? & !1 | u128::from(generation))?;
         if is_walk {
             answer.set("is_context", 1)?;
         } else {
@@ -303,10 +338,19 @@ impl Rig {
         let is_paused = self.random.random_range(0..100) < self.pause_percent;
         let pause = self.pause;
         self.bench.model_mut().set(pause, is_paused.into());
+        let (generation, hem_epoch) = (self.random.random_range(0..2), self.random.random_range(0..1024));
+        let (generation_port, hem_epoch_port) = (self.generation, self.hem_epoch);
+        self.bench.model_mut().set(generation_port, generation);
+        self.bench.model_mut().set(hem_epoch_port, hem_epoch);
         self.bench.cycle()?;
         let accepted = self.bench[self.requests].accepted();
         let is_accepted = accepted > self.accepted_requests;
         self.accepted_requests = accepted;
+        if is_accepted {
+            let tag = self.sent.pop_front().expect("it was pushed");
+            self.admitted.insert(tag, (generation, hem_epoch));
+            assert_eq!(self.bench.model().get(self.accepted_generation), generation);
+        }
         assert!(!(is_accepted && is_paused), "a request was accepted during a pause");
         while let Some(lookup) = self.bench[self.lookups].pop() {
             self.check_lookup(&lookup.beat)?;
@@ -314,6 +358,7 @@ impl Rig {
         while let Some(walk) = self.bench[self.walks].pop() {
             self.check_walk(&walk.beat)?;
         }
+        let mut finished = None;
         while let Some(response) = self.bench[self.responses].pop() {
             let tag = response.get("tag")?;
             let expected = self.expected_responses.remove(&tag).expect("the response was asked for");
@@ -321,6 +366,8 @@ impl Rig {
             let source = self.given.iter_mut().find(|tags| tags.front() == Some(&tag));
             source.expect("each source's answers keep their order").pop_front();
             self.answered += 1;
+            let (generation, _) = self.admitted.remove(&tag).expect("it was admitted");
+            finished = Some(generation);
         }
         while let Some(event) = self.bench[self.events].pop() {
             let expected = self.expected_events.remove(&event.get("tag")?).expect("one event per failure");
@@ -328,6 +375,8 @@ impl Rig {
             self.events_seen += 1;
         }
         let model = self.bench.model();
+        assert_eq!(model.get(self.finished) == 1, finished.is_some(), "finished in cycle {}", self.bench.cycles());
+        assert!(finished.is_none_or(|generation| model.get(self.finished_generation) == generation));
         assert_eq!(model.get(self.accepted) == 1, is_accepted, "accepted in cycle {}", self.bench.cycles());
         let in_flight = self.accepted_requests - self.answered;
         assert!(in_flight <= PLACES);

@@ -1,7 +1,9 @@
 //! Block `csr`: every register, the commits, the counters and the interrupt, under stalls on every channel.
 
-use keywalk_contract::regs::{self, Access, COUNTERS, CounterName, REGISTERS, Register};
-use keywalk_contract::{Config, Field, Table, hem, key};
+use std::sync::LazyLock;
+
+use keywalk_contract::regs::{self, ARRAYS, Access, ArrayName, COUNTERS, CounterName, REGISTERS, Register};
+use keywalk_contract::{Config, Field, Status, Table, hem, key};
 use keywalk_cosim::{
     Bench, Channel, Component, Dut, Error, Handle, Input, Model, Stall, StreamDriver, StreamSink, dut,
 };
@@ -12,18 +14,49 @@ use rand_chacha::ChaCha8Rng;
 const ANSWER_LIMIT_CYCLES: u64 = 1_000;
 /// Cycles from the last of a write's address and data to its answer, and from a read's address to its answer.
 const ANSWER_CYCLES: u64 = 3;
-/// Cycles that the low half of a counter may take more: each counter is visited once for each half.
-const TURN_CYCLES: u64 = 2 * COUNTERS.len() as u64;
+/// Cycles that the low half of a counter may take more: up to its visit, and the visit.
+const COUNTER_CYCLES: u64 = 60;
+/// Cycles from reset until the memories of the counters are scrubbed.
+const SCRUB_CYCLES: u64 = 1 << (regs::ADDRESS_BITS - 3);
 const ALL_BYTES: u32 = 0xf;
 
-/// Raises the `count_` inputs at random and remembers how many events there were.
+/// Every counter: the single ones, then those of the arrays.
+static EVERY_COUNTER: LazyLock<Vec<(String, u32)>> = LazyLock::new(|| {
+    let singles = COUNTERS.iter().map(|counter| (counter.name.to_owned(), counter.offset));
+    let elements = ARRAYS.iter().flat_map(|array| {
+        (0..array.count).map(move |number| {
+            let name = array.element.map_or_else(|| format!("{}_{number}", array.name), |element| element(number));
+            (name, array.offset_of(number))
+        })
+    });
+    singles.chain(elements).collect()
+});
+
+/// See [`EVERY_COUNTER`].
+fn counters() -> &'static [(String, u32)] {
+    &EVERY_COUNTER
+}
+
+/// Position of an element of an array in [`counters`].
+fn position(array: ArrayName, number: u64) -> usize {
+    let before = ARRAYS[..array as usize].iter().map(|array| array.count as usize);
+    COUNTERS.len() + before.sum::<usize>() + number as usize
+}
+
+/// Raises the inputs of the counters at random and remembers how many events there were.
 struct Events {
     inputs: Vec<Input>,
+    finished: [Input; 4],
+    missed: [Input; 2],
+    now: Input,
     random: ChaCha8Rng,
-    /// Chance of an event in a cycle, of 256, for each counter.
+    /// Chance of an event in a cycle, of 256, for each single counter, then of a response and of a walked page.
     chances: Vec<u32>,
-    /// Number of events before each cycle since reset, for each counter.
-    history: Vec<Vec<u64>>,
+    /// The one response and function that come, instead of random ones.
+    fixed: Option<(Status, u64, u64)>,
+    function_max: u64,
+    /// Counters that counted in each cycle since reset.
+    history: Vec<Vec<usize>>,
     totals: Vec<u64>,
     /// Cycle of the first entry of `history`.
     first_cycle: u64,
@@ -36,8 +69,13 @@ impl Events {
 
     /// Events before a cycle.
     fn before(&self, counter: usize, cycle: u64) -> u64 {
-        let index = (cycle - self.first_cycle) as usize;
-        self.history.get(index).map_or(self.totals[counter], |totals| totals[counter])
+        let index = ((cycle - self.first_cycle) as usize).min(self.history.len());
+        let later = self.history[index..].iter().flatten().filter(|other| **other == counter).count();
+        self.totals[counter] - later as u64
+    }
+
+    fn draw(&mut self, chance: usize) -> bool {
+        self.random.random_range(0..256) < self.chances[chance]
     }
 }
 
@@ -46,12 +84,44 @@ impl Component for Events {
         if self.history.is_empty() {
             self.first_cycle = model.cycles();
         }
-        self.history.push(self.totals.clone());
-        for (index, input) in self.inputs.iter().enumerate() {
-            let is_event = self.random.random_range(0..256) < self.chances[index];
-            self.totals[index] += u64::from(is_event);
-            model.set(*input, is_event.into());
+        let mut counted = Vec::new();
+        for index in 0..self.inputs.len() {
+            let is_event = self.draw(index);
+            if is_event {
+                counted.push(index);
+            }
+            model.set(self.inputs[index], is_event.into());
         }
+        // A response: the pulse comes in the cycle after the last beat.
+        let (status, function, latency) = self.fixed.unwrap_or_else(|| {
+            let status = Status::ALL[self.random.random_range(0..Status::ALL.len())];
+            let bits = self.random.random_range(0..17);
+            (status, self.random.random_range(0..=self.function_max), self.random.random_range(0..1 << bits))
+        });
+        let now = model.cycles() & 0xffff;
+        model.set(self.now, now);
+        let is_finished = self.draw(COUNTERS.len());
+        if is_finished {
+            counted.push(position(ArrayName::Statuses, status.code().into()));
+            counted.push(position(ArrayName::Latencies, u64::from((latency | 1).ilog2())));
+            let outcome = if status == Status::Ok { ArrayName::FunctionSuccesses } else { ArrayName::FunctionErrors };
+            counted.push(position(outcome, function));
+        }
+        let stamp = now.wrapping_sub(1 + latency) & 0xffff;
+        for (port, value) in self.finished.into_iter().zip([is_finished.into(), status.code().into(), function, stamp])
+        {
+            model.set(port, value);
+        }
+        let is_missed = self.draw(COUNTERS.len() + 1);
+        if is_missed {
+            counted.push(position(ArrayName::FunctionTlbMisses, function));
+        }
+        model.set(self.missed[0], is_missed.into());
+        model.set(self.missed[1], function);
+        for counter in &counted {
+            self.totals[*counter] += 1;
+        }
+        self.history.push(counted);
     }
 
     fn sample(&mut self, _: &Model) -> Result<(), Error> {
@@ -61,7 +131,7 @@ impl Component for Events {
     fn reset(&mut self, model: &mut Model) {
         self.history.clear();
         self.totals.fill(0);
-        for input in &self.inputs {
+        for input in self.inputs.iter().chain([&self.finished[0], &self.missed[0]]) {
             model.set(*input, 0);
         }
     }
@@ -114,16 +184,28 @@ impl Csr {
         let inputs = COUNTERS.iter().map(|counter| bench.model().input(&format!("count_{}", counter.name)));
         let inputs = inputs.collect::<Result<_, _>>()?;
         let random = bench.random();
-        let events = bench.add(Events {
-            inputs,
-            random,
-            chances: vec![0; COUNTERS.len()],
-            history: Vec::new(),
-            totals: vec![0; COUNTERS.len()],
-            first_cycle: 0,
-        });
-        let random = bench.random();
         let config = dut.config().expect("the block is generated from a configuration");
+        let input = |name: &str| bench.model().input(name);
+        let events = Events {
+            inputs,
+            finished: [
+                input("finished")?,
+                input("finished_status")?,
+                input("finished_function")?,
+                input("finished_stamp")?,
+            ],
+            missed: [input("tlb_missed")?, input("tlb_missed_function")?],
+            now: input("now")?,
+            random,
+            chances: vec![0; COUNTERS.len() + 2],
+            fixed: None,
+            function_max: (1 << config.function_bits) - 1,
+            history: Vec::new(),
+            totals: vec![0; counters().len()],
+            first_cycle: 0,
+        };
+        let events = bench.add(events);
+        let random = bench.random();
         let mut csr = Self {
             bench,
             config,
@@ -139,8 +221,22 @@ impl Csr {
             random,
         };
         csr.set("engine_ready", 1)?;
-        csr.bench.reset(4)?;
+        for quiet in ["read_issued", "read_landed", "requests_in_flight"] {
+            csr.set(quiet, 0)?;
+        }
+        csr.reset()?;
         Ok(csr)
+    }
+
+    /// Resets, and waits until events are counted.
+    fn reset(&mut self) -> Result<(), Error> {
+        let chances = std::mem::take(&mut self.bench[self.events].chances);
+        self.bench[self.events].chances = vec![0; chances.len()];
+        self.bench.reset(4)?;
+        let ready = self.bench.model().output("ready")?;
+        self.bench.run_until("ready", SCRUB_CYCLES + 4, |bench| bench.model().get(ready) == 1)?;
+        self.bench[self.events].chances = chances;
+        Ok(())
     }
 
     fn set(&mut self, input: &str, value: u64) -> Result<(), Error> {
@@ -204,9 +300,9 @@ impl Csr {
         Ok(answer)
     }
 
-    /// A counter, low half first.
+    /// A counter of [`counters`], low half first.
     fn counter(&mut self, counter: usize) -> Result<u64, Error> {
-        let offset = COUNTERS[counter].offset;
+        let offset = counters()[counter].1;
         let low = self.value(offset)?;
         Ok(u64::from(self.value(offset + 4)?) << 32 | u64::from(low))
     }
@@ -257,7 +353,7 @@ fn register_at(offset: u32) -> Option<&'static Register> {
 }
 
 fn counter_at(offset: u32) -> Option<usize> {
-    COUNTERS.iter().position(|counter| counter.offset == offset & !7)
+    counters().iter().position(|(_, counter)| *counter == offset & !7)
 }
 
 /// What the block should do, a write at a time.
@@ -297,7 +393,7 @@ impl Reference {
     /// What is sent, and whether the answer is an error.
     fn write(&mut self, offset: u32, data: u32, strobes: u32) -> (Vec<Sent>, bool) {
         let Some(index) = REGISTERS.iter().position(|register| register.offset == offset & !3) else {
-            return (Vec::new(), counter_at(offset).is_none());
+            return (Vec::new(), offset < regs::COUNTERS_OFFSET);
         };
         let register = &REGISTERS[index];
         match register.access {
@@ -492,16 +588,19 @@ fn address_and_data_of_a_write_arrive_in_either_order() -> Result<(), Error> {
 #[test]
 fn answers_come_in_time() -> Result<(), Error> {
     let mut csr = Csr::new(&dut::CSR, 5, Stall::NEVER)?;
-    // Past the first turn, which reads wait for.
-    csr.bench.run(TURN_CYCLES + 4)?;
     let start = csr.bench.cycles();
     assert_eq!(csr.write(regs::bt0_low::REGISTER.offset, 1, ALL_BYTES)?.cycle - start, ANSWER_CYCLES);
     let start = csr.bench.cycles();
     assert_eq!(csr.read(regs::bt0_low::REGISTER.offset)?.cycle - start, ANSWER_CYCLES);
-    for gap in 0..TURN_CYCLES {
-        csr.bench.run(gap)?;
-        let start = csr.bench.cycles();
-        assert!(csr.read(regs::COUNTERS_OFFSET)?.cycle - start <= ANSWER_CYCLES + TURN_CYCLES);
+    for gap in 0..COUNTER_CYCLES {
+        for (_, offset) in counters().iter().step_by(17) {
+            csr.bench.run(gap)?;
+            let start = csr.bench.cycles();
+            let cycles = csr.read(*offset)?.cycle - start;
+            // One of an array has a place in every turn of eight.
+            let limit = if *offset < ARRAYS[0].offset { COUNTER_CYCLES } else { 12 };
+            assert!(cycles <= ANSWER_CYCLES + limit, "{cycles} cycles for {offset:#x}");
+        }
     }
     // Back to back: ten writes and ten reads side by side.
     let start = csr.bench.cycles();
@@ -643,7 +742,8 @@ fn writes_to_what_cannot_be_written_change_nothing() -> Result<(), Error> {
         let is_mapped = match register_at(offset) {
             Some(Register { access: Access::ReadOnly, .. }) => true,
             Some(_) => continue,
-            None => counter_at(offset).is_some(),
+            // From the first counter on, writes to what is not used do nothing either.
+            None => offset >= regs::COUNTERS_OFFSET,
         };
         assert_eq!(csr.write(offset, u32::MAX, ALL_BYTES)?.is_error, !is_mapped, "offset {offset:#x}");
     }
@@ -724,12 +824,18 @@ fn writes_and_reads_go_on_side_by_side_under_stalls() -> Result<(), Error> {
 #[test]
 fn no_event_is_lost_at_one_per_cycle_on_every_counter() -> Result<(), Error> {
     let mut csr = Csr::new(&dut::CSR, 10, Stall::NEVER)?;
-    csr.set_chances(256);
-    csr.bench.run(5_000)?;
-    csr.set_chances(0);
-    for (counter, regs::Counter { name, .. }) in COUNTERS.iter().enumerate() {
-        assert_eq!(csr.bench[csr.events].total(counter), 5_000);
-        assert_eq!(csr.counter(counter)?, 5_000, "{name}");
+    let events = csr.events;
+    for fixed in [None, Some((Status::Ok, 1, 0)), Some((Status::Bounds, 0, 40_000))] {
+        csr.bench[events].fixed = fixed;
+        csr.set_chances(256);
+        csr.bench.run(20_000)?;
+        csr.set_chances(0);
+        csr.bench.run(5)?;
+    }
+    for (counter, (name, _)) in counters().iter().enumerate() {
+        let total = csr.bench[events].total(counter);
+        assert!(total == 60_000 || counter >= COUNTERS.len(), "{name}");
+        assert_eq!(csr.counter(counter)?, total, "{name}");
     }
     Ok(())
 }
@@ -740,26 +846,29 @@ fn check_counters(csr: &mut Csr, reads: usize, start: u64) -> Result<(), Error> 
     let (events, read_address) = (csr.events, csr.read_address);
     csr.bench[read_address].record_acceptances();
     for read in 0..reads {
-        let counter = csr.random.random_range(0..COUNTERS.len());
-        let offset = COUNTERS[counter].offset;
-        let low = csr.read(offset)?;
+        // Half of them from the statuses and latencies, or of single functions.
+        let near = counters().len().min(COUNTERS.len() + 50);
+        let range = if read % 2 == 0 { 0..near } else { 0..counters().len() };
+        let counter = csr.random.random_range(range);
+        let (name, offset) = &counters()[counter];
+        let low = csr.read(*offset)?;
         let asked = csr.bench[read_address].pop_acceptance().expect("the address was taken");
         let least = start.wrapping_add(csr.bench[events].before(counter, asked));
         let most = start.wrapping_add(csr.bench[events].before(counter, low.cycle));
         // Later events must not change the high half that belongs to this low half.
-        let wait = csr.random.random_range(0..2 * TURN_CYCLES);
+        let wait = csr.random.random_range(0..2 * COUNTER_CYCLES);
         csr.bench.run(wait)?;
         let high = csr.read(offset + 4)?;
         csr.bench[read_address].pop_acceptance();
         let value = u64::from(high.value) << 32 | u64::from(low.value);
         assert!(
             value.wrapping_sub(least) <= most.wrapping_sub(least),
-            "read {read}: {} is {value:#x}, must be {least:#x} to {most:#x}",
-            COUNTERS[counter].name
+            "read {read}: {name} is {value:#x}, must be {least:#x} to {most:#x}"
         );
     }
     csr.set_chances(0);
-    for (counter, regs::Counter { name, .. }) in COUNTERS.iter().enumerate() {
+    csr.bench.run(5)?;
+    for (counter, (name, _)) in counters().iter().enumerate() {
         let expected = start.wrapping_add(csr.bench[events].total(counter));
         assert_eq!(csr.counter(counter)?, expected, "{name}");
     }
@@ -770,97 +879,112 @@ fn check_counters(csr: &mut Csr, reads: usize, start: u64) -> Result<(), Error> 
 fn counters_are_exact_under_random_events_and_reads() -> Result<(), Error> {
     for seed in 0..4 {
         let mut csr = Csr::new(&dut::CSR, 200 + seed, Stall::percent(20).up_to(10))?;
-        for counter in 0..COUNTERS.len() {
-            csr.bench[csr.events].chances[counter] = [1, 20, 128, 250, 256][csr.random.random_range(0..5)];
+        let events = csr.events;
+        for chance in 0..COUNTERS.len() + 2 {
+            csr.bench[events].chances[chance] = [1, 20, 128, 250, 256][csr.random.random_range(0..5)];
         }
-        check_counters(&mut csr, 200, 0)?;
+        if seed % 2 == 1 {
+            csr.bench[events].fixed = Some((Status::AccessRight, seed % 2, 9 << seed));
+        }
+        check_counters(&mut csr, 300, 0)?;
     }
     Ok(())
 }
+
+/// Where the counters of the copy begin that is near a carry.
+const START: u64 = 0xffff_ffef_ffff_8000;
 
 #[test]
 fn counters_carry_into_the_high_half() -> Result<(), Error> {
-    // A copy of the block whose counters begin just below a carry.
-    const START: u64 = 0xffff_ffef_ffff_ffe0;
     let dut = Dut::named("csr_near_carry").expect("the design is built");
-    for seed in 0..8 {
-        let mut csr = Csr::new(dut, 300 + seed, Stall::percent(10))?;
-        for counter in 0..COUNTERS.len() {
-            csr.bench[csr.events].chances[counter] = [2, 10, 40, 256][csr.random.random_range(0..4)];
-        }
-        check_counters(&mut csr, 60, START)?;
-        csr.set_chances(256);
-        csr.bench.run(100)?;
-        csr.set_chances(0);
-        for counter in 0..COUNTERS.len() {
-            let total = csr.bench[csr.events].total(counter);
-            assert_eq!(csr.counter(counter)?, START + total);
-            assert_eq!(csr.counter(counter)? >> 32, 0xffff_fff0, "the low half has wrapped");
-        }
+    let mut csr = Csr::new(dut, 300, Stall::percent(10))?;
+    let events = csr.events;
+    csr.bench[events].fixed = Some((Status::EntryKey, 1, 100));
+    csr.set_chances(256);
+    // Reads around the carry.
+    csr.bench.run(0x8000 - 600)?;
+    check_counters(&mut csr, 120, START)?;
+    csr.set_chances(256);
+    csr.bench.run(600)?;
+    csr.set_chances(0);
+    csr.bench.run(5)?;
+    let arrays = [
+        position(ArrayName::Statuses, Status::EntryKey.code().into()),
+        position(ArrayName::Latencies, 6),
+        position(ArrayName::FunctionErrors, 1),
+        position(ArrayName::FunctionTlbMisses, 1),
+    ];
+    for counter in (0..COUNTERS.len()).chain(arrays) {
+        let total = csr.bench[events].total(counter);
+        assert_eq!(csr.counter(counter)?, START + total);
+        assert_eq!(csr.counter(counter)? >> 32, 0xffff_fff0, "the low half has wrapped");
     }
     Ok(())
 }
 
 #[test]
-fn a_high_half_belongs_to_the_last_read_of_its_own_low_half() -> Result<(), Error> {
+fn a_high_half_belongs_to_the_low_half_that_was_read_last() -> Result<(), Error> {
     let dut = Dut::named("csr_near_carry").expect("the design is built");
     let mut csr = Csr::new(dut, 11, Stall::NEVER)?;
-    let [first, second] = [COUNTERS[0].offset, COUNTERS[1].offset];
-    assert_eq!(csr.value(first)?, 0xffff_ffe0);
+    let [first, second] = [COUNTERS[0].offset, ARRAYS[0].offset];
+    assert_eq!(csr.value(first)?, 0xffff_8000);
+    csr.bench[csr.events].fixed = Some((Status::Ok, 0, 7));
     csr.set_chances(256);
-    csr.bench.run(100)?;
+    csr.bench.run(0x8000 + 100)?;
     csr.set_chances(0);
     csr.bench.run(100)?;
-    // The other counter's low half is read after its carry, this one's was read before. Other reads change nothing.
-    assert!(csr.value(second)? < 200);
-    for _ in 0..10 * TURN_CYCLES {
-        let wait = csr.random.random_range(0..TURN_CYCLES);
+    // Other reads change nothing, nor does the carry.
+    for _ in 0..100 {
+        let wait = csr.random.random_range(0..COUNTER_CYCLES);
         csr.bench.run(wait)?;
         csr.value(regs::id::REGISTER.offset)?;
-        csr.value(second + 4)?;
+        assert_eq!(csr.value(first + 4)?, 0xffff_ffef);
     }
-    assert_eq!(csr.value(first + 4)?, 0xffff_ffef);
+    assert_eq!(csr.value(second)?, 100);
     assert_eq!(csr.value(second + 4)?, 0xffff_fff0);
+    assert_eq!(csr.value(first)?, 100);
+    assert_eq!(csr.value(first + 4)?, 0xffff_fff0);
     Ok(())
 }
 
-/// Drives one visit of the counter step and returns the new halves.
-fn step(bench: &mut Bench, value: u64, events: u64, is_first_turn: bool) -> Result<u64, Error> {
-    let [is_high, first, stored, own] =
-        ["is_high", "is_first_turn", "stored", "events"].map(|name| bench.model().input(name).expect("an input"));
-    let output = bench.model().output("value")?;
-    let mut halves = [0; 2];
-    for (half, result) in halves.iter_mut().enumerate() {
-        let model = bench.model_mut();
-        model.set(is_high, half as u64);
-        model.set(first, is_first_turn.into());
-        model.set(stored, value >> (32 * half) & 0xffff_ffff);
-        model.set(own, events);
-        bench.cycle()?;
-        bench.model_mut().settle();
-        *result = bench.model().get(output);
+#[test]
+fn latencies_are_counted_by_their_highest_bit() -> Result<(), Error> {
+    let mut csr = Csr::new(&dut::CSR, 12, Stall::NEVER)?;
+    let events = csr.events;
+    let mut expected = [0u64; 16];
+    for bit in 0..16u32 {
+        for latency in [1u64 << bit, (2u64 << bit) - 1, if bit == 0 { 0 } else { (1 << bit) + 1 }] {
+            csr.bench[events].fixed = Some((Status::Ok, 0, latency));
+            csr.bench[events].chances[COUNTERS.len()] = 256;
+            csr.bench.cycle()?;
+            csr.set_chances(0);
+            csr.bench.run(3)?;
+            expected[bit as usize] += 1;
+        }
     }
-    Ok(halves[1] << 32 | halves[0])
+    csr.bench.run(5)?;
+    for (range, expected) in (0..).zip(expected) {
+        assert_eq!(csr.counter(position(ArrayName::Latencies, range))?, expected, "range {range}");
+    }
+    Ok(())
 }
 
 #[test]
-fn a_visit_adds_what_the_own_bits_have_advanced() -> Result<(), Error> {
-    let mut bench = Bench::new(&dut::CSR_COUNTER_STEP, 12);
-    let mut random = bench.random();
-    bench.reset(2)?;
-    let own_bits = bench.model().input("events")?;
-    let own_max = (1 << keywalk_cosim::Signal::from(own_bits).width()) - 1;
-    assert!(own_max >= TURN_CYCLES, "the own bits hold the events of a turn");
-    let corners = [0, 1, 0xffff_ffff, 0xffff_ffe0, 0xffff_fff0, 1 << 32, u64::MAX, u64::MAX << 32, u64::MAX - 31];
-    let values: Vec<u64> = corners.into_iter().chain((0..2_000).map(|_| random.random())).collect();
-    for value in values {
-        for advance in 0..=own_max {
-            let events = value.wrapping_add(advance) & own_max;
-            assert_eq!(step(&mut bench, value, events, false)?, value.wrapping_add(advance), "{value:#x} + {advance}");
+fn what_is_in_flight_is_shown() -> Result<(), Error> {
+    let mut csr = Csr::new(&dut::CSR, 17, Stall::NEVER)?;
+    let mut reads = 0;
+    for (issued, landed) in [(1, 0), (1, 1), (1, 0), (0, 1), (1, 0), (1, 1), (0, 1), (0, 1)] {
+        for (port, level) in [("read_issued", issued), ("read_landed", landed), ("requests_in_flight", 1000 + reads)] {
+            csr.set(port, level)?;
         }
-        let events = random.random_range(0..=own_max);
-        assert_eq!(step(&mut bench, value, events, true)?, events, "the memory does not matter in the first turn");
+        csr.bench.cycle()?;
+        csr.set("read_issued", 0)?;
+        csr.set("read_landed", 0)?;
+        assert_eq!(u64::from(csr.value(regs::requests_in_flight::REGISTER.offset)?), 1000 + reads);
+        reads = reads + issued - landed;
+        assert_eq!(u64::from(csr.value(regs::reads_in_flight::REGISTER.offset)?), reads);
     }
+    assert_eq!(reads, 0);
     Ok(())
 }
 
@@ -951,7 +1075,7 @@ fn reset_in_the_middle_leaves_nothing_behind() -> Result<(), Error> {
         csr.start_read(COUNTERS[round % COUNTERS.len()].offset)?;
         csr.bench.run(round as u64 % 8)?;
         csr.set_chances(0);
-        csr.bench.reset(4)?;
+        csr.reset()?;
         csr.sent()?;
         csr.set("engine_ready", 1)?;
         csr.bench.run(round as u64)?;

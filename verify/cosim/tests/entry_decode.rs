@@ -1,17 +1,21 @@
 //! The decoding of MPT entries against the contract's layout and 128-bit integers.
 
+#[path = "common/outputs.rs"]
+mod outputs;
+
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use keywalk_contract::mpt_entry::{self, STATE_FREE, STATE_VALID};
-use keywalk_contract::{Field, Operation};
-use keywalk_cosim::{Beat, Bench, Error, Handle, Output, Stall, StreamDriver, StreamSink, bits, dut};
+use keywalk_contract::{Field, Operation, Status};
+use keywalk_cosim::{Beat, Bench, Error, Handle, Stall, StreamDriver, StreamSink, dut};
+use outputs::Outputs;
 use rand::{Rng, RngExt};
 use rand_chacha::ChaCha8Rng;
 
-/// Cycles from acceptance to the decoded entry.
-const LATENCY_CYCLES: u64 = 6;
-/// Entries that are accepted while none is taken.
-const DEPTH: usize = 8;
+/// Cycles from a replay, with which `fill` comes, to the page shift, to the request and to the line.
+const PAGE_SHIFT_CYCLES: u64 = 1;
+const DECODED_CYCLES: u64 = 2;
+const LINE_CYCLES: u64 = 3;
 /// `page_shift_base` of the two table sets of configuration `small`.
 const BASES: [[u32; 2]; 5] = [[12, 12], [12, 15], [13, 14], [14, 12], [15, 15]];
 
@@ -21,7 +25,7 @@ fn put(entry: &mut Entry, field: Field, value: u64) {
     field.put(entry, value & field.max()).expect("the value was cut to the field");
 }
 
-/// The fields that are to come out, without those that mean nothing.
+/// The fields of the line and its page shift, without those that mean nothing.
 fn decode(entry: &Entry, page_shift_base: u32) -> HashMap<&'static str, u128> {
     let get = |field: Field| u128::from(field.get(entry));
     let va = get(mpt_entry::VA);
@@ -34,7 +38,6 @@ fn decode(entry: &Entry, page_shift_base: u32) -> HashMap<&'static str, u128> {
         ("key", get(mpt_entry::LKEY)),
         ("pd", get(mpt_entry::PD)),
         ("allowed", rights.sum()),
-        ("is_valid", u128::from(get(mpt_entry::ST) == STATE_VALID.into())),
         ("is_window", is_window),
         ("is_bound", u128::from(get(mpt_entry::BOUND_LKEY) != 0)),
         ("checks_qpn", is_window & get(mpt_entry::BQP)),
@@ -93,54 +96,52 @@ fn random_entry(random: &mut ChaCha8Rng) -> Entry {
     entry
 }
 
-/// An entry under way.
+/// A request under way.
 struct Expected {
+    /// Cycle in which it was accepted.
+    cycle: u64,
     replay: Beat,
-    line: HashMap<&'static str, u128>,
+    /// Status that the request takes along.
+    status: u8,
+    /// What goes into the cache; nothing without a good entry.
+    line: Option<HashMap<&'static str, u128>>,
 }
 
 struct Rig {
     bench: Bench,
     random: ChaCha8Rng,
     replays: Handle<StreamDriver>,
+    fills: Handle<StreamSink>,
     decoded: Handle<StreamSink>,
-    valid: Output,
-    /// Fields of the decoded entry, whose handshake is the one of `decoded`.
-    line: Vec<(&'static str, Output)>,
+    outputs: Handle<Outputs>,
     bases: [u32; 2],
+    /// Not accepted yet. The cycle is not known.
+    waiting: VecDeque<Expected>,
+    /// Accepted.
     expected: VecDeque<Expected>,
-    /// The line that waits.
-    waiting: Option<Vec<u128>>,
-    /// Cycles in which an entry became valid, and those in which it was accepted.
-    valid_cycles: Vec<u64>,
     accepted_cycles: Vec<u64>,
-    /// Fields that had both values, or several.
+    /// Values that the fields had.
     varying: HashMap<&'static str, HashSet<u128>>,
+    statuses: HashSet<u8>,
 }
 
 impl Rig {
-    fn new(seed: u64, bases: [u32; 2], stalls: [Stall; 2]) -> Result<Self, Error> {
-        let design = &dut::ENTRY_DECODE;
-        let mut bench = Bench::new(design, seed);
-        let line = design
-            .ports
-            .iter()
-            .filter_map(|port| port.name.strip_prefix("line_"))
-            .map(|name| Ok((name, bench.model().output(&format!("line_{name}"))?)))
-            .collect::<Result<Vec<_>, Error>>()?;
+    fn new(seed: u64, bases: [u32; 2], stall: Stall) -> Result<Self, Error> {
+        let mut bench = Bench::new(&dut::ENTRY_DECODE, seed);
+        let is_late = |name: &str| name.starts_with("fill_line_") || name == "fill_page_shift";
         let mut rig = Self {
-            replays: bench.driver("replay", stalls[0])?,
-            decoded: bench.sink("decoded", stalls[1])?,
-            valid: bench.model().output("decoded_valid")?,
-            line,
+            replays: bench.driver("replay", stall)?,
+            fills: bench.sink("fill", Stall::NEVER)?,
+            decoded: bench.sink("decoded", Stall::NEVER)?,
+            outputs: Outputs::watch(&mut bench, is_late)?,
             random: bench.random(),
             bench,
             bases,
+            waiting: VecDeque::new(),
             expected: VecDeque::new(),
-            waiting: None,
-            valid_cycles: Vec::new(),
             accepted_cycles: Vec::new(),
             varying: HashMap::new(),
+            statuses: HashSet::new(),
         };
         for (set, base) in bases.into_iter().enumerate() {
             let input = rig.bench.model().input(&format!("page_shift_base_{set}"))?;
@@ -152,25 +153,23 @@ impl Rig {
     }
 
     fn reset(&mut self) -> Result<(), Error> {
+        self.waiting.clear();
         self.expected.clear();
-        self.waiting = None;
         self.bench.reset(3)
     }
 
     fn push(&mut self, entry: &Entry, table_set: usize, status: u8) -> Result<(), Error> {
         let shape = self.bench[self.replays].channel().shape().clone();
-        let mut replay = Beat::zero(&shape);
-        for field in shape.fields() {
-            replay.set(&field.name, u128::from(self.random.next_u64() & bits::max(field.width)))?;
-        }
-        replay.set("table_set", table_set as u128)?;
-        replay.set("status", status.into())?;
+        let values = [("table_set", table_set as u128), ("status", status.into())];
+        let mut replay = Beat::random_with(&shape, &values, &mut self.random)?;
         for (lane, bytes) in entry.as_chunks::<16>().0.iter().enumerate() {
             replay.set(&format!("entry_{lane}"), u128::from_le_bytes(*bytes))?;
         }
-        let line = if status == 0 { decode(entry, self.bases[table_set]) } else { HashMap::new() };
+        let is_valid = mpt_entry::ST.get(entry) == STATE_VALID;
+        let line = (status == 0 && is_valid).then(|| decode(entry, self.bases[table_set]));
+        let status = if status == 0 && !is_valid { Status::EntryState.code() } else { status };
         self.bench[self.replays].push(replay.clone());
-        self.expected.push_back(Expected { replay, line });
+        self.waiting.push_back(Expected { cycle: 0, replay, status, line });
         Ok(())
     }
 
@@ -184,30 +183,46 @@ impl Rig {
     /// One cycle; checks what comes out.
     fn cycle(&mut self) -> Result<(), Error> {
         let now = self.bench.cycles();
-        let model = self.bench.model();
-        let is_valid = model.get(self.valid) == 1;
-        let line: Vec<_> = self.line.iter().map(|(_, output)| model.get_wide(*output)).collect();
-        if let Some(waiting) = &self.waiting {
-            assert!(is_valid && *waiting == line, "the line changed while it waited");
-        } else if is_valid {
-            self.valid_cycles.push(now);
-        }
         self.bench.cycle()?;
-        self.accepted_cycles.extend(self.bench[self.replays].pop_acceptance());
-        let decoded = self.bench[self.decoded].pop();
-        self.waiting = (is_valid && decoded.is_none()).then(|| line.clone());
-        let Some(decoded) = decoded else { return Ok(()) };
-        let Expected { replay, line: expected } = self.expected.pop_front().expect("an entry is under way");
-        for field in decoded.beat.shape().fields() {
-            let value = if field.name == "is_replay" { 1 } else { replay.get(&field.name)? };
-            assert_eq!(decoded.get(&field.name)?, value, "{} of {replay:?}", field.name);
+        if let Some(cycle) = self.bench[self.replays].pop_acceptance() {
+            self.accepted_cycles.push(cycle);
+            let accepted = self.waiting.pop_front().expect("it was pushed");
+            self.expected.push_back(Expected { cycle, ..accepted });
         }
-        for ((name, _), value) in self.line.iter().zip(line) {
-            if let Some(expected) = expected.get(name) {
-                assert_eq!(value, *expected, "{name} of {replay:?}");
-                self.varying.entry(name).or_default().insert(value);
+        let fill = self.bench[self.fills].pop();
+        let decoded = self.bench[self.decoded].pop();
+        let at = |cycles: u64| self.expected.iter().find(|expected| expected.cycle + cycles == now);
+
+        let filled = at(0).filter(|expected| expected.line.is_some());
+        assert_eq!(fill.is_some(), filled.is_some(), "fill in cycle {now}");
+        if let (Some(fill), Some(Expected { replay, .. })) = (fill, filled) {
+            assert_eq!(fill.get("table_set")?, replay.get("table_set")?);
+            assert_eq!(fill.get("index")?, replay.get("index")?);
+            assert_eq!(fill.get("epoch")?, replay.get("epoch")? & ((1 << 14) - 1));
+        }
+        let outputs = &self.bench[self.outputs];
+        for (cycles, is_page_shift) in [(PAGE_SHIFT_CYCLES, true), (LINE_CYCLES, false)] {
+            let Some(Expected { replay, line: Some(line), .. }) = at(cycles) else { continue };
+            for (name, expected) in line.iter().filter(|(name, _)| (**name == "page_shift") == is_page_shift) {
+                let port = if is_page_shift { format!("fill_{name}") } else { format!("fill_line_{name}") };
+                assert_eq!(outputs.get(&port), *expected, "{name} of {replay:?}");
+                self.varying.entry(name).or_default().insert(*expected);
             }
         }
+        let due = at(DECODED_CYCLES);
+        assert_eq!(decoded.is_some(), due.is_some(), "decoded in cycle {now}");
+        if let (Some(decoded), Some(Expected { replay, status, .. })) = (decoded, due) {
+            for field in decoded.beat.shape().fields() {
+                let value = match field.name.as_str() {
+                    "is_replay" => 1,
+                    "status" => u128::from(*status),
+                    name => replay.get(name)?,
+                };
+                assert_eq!(decoded.get(&field.name)?, value, "{} of {replay:?}", field.name);
+            }
+            self.statuses.insert(*status);
+        }
+        self.expected.retain(|expected| expected.cycle + LINE_CYCLES > now);
         Ok(())
     }
 
@@ -217,42 +232,47 @@ impl Rig {
 
     fn finish(&mut self, limit_cycles: u64) -> Result<(), Error> {
         let limit = self.bench.cycles() + limit_cycles;
-        while !self.expected.is_empty() {
-            assert!(self.bench.cycles() < limit, "{} entries do not come out", self.expected.len());
+        while self.waiting.len() + self.expected.len() > 0 {
+            assert!(self.bench.cycles() < limit, "{} entries are not accepted", self.waiting.len());
             self.cycle()?;
         }
-        self.run(LATENCY_CYCLES + 2)
+        self.run(LINE_CYCLES + 2)
     }
 }
 
 #[test]
 fn every_bit_of_an_entry_goes_where_the_layout_says() -> Result<(), Error> {
-    let mut rig = Rig::new(1, BASES[1], [Stall::NEVER; 2])?;
+    let mut rig = Rig::new(1, BASES[1], Stall::NEVER)?;
     for table_set in 0..2 {
         for background in [0x00, 0xff] {
             for bit in 0..8 * mpt_entry::ENTRY_BYTES as usize {
                 let mut entry = [background; mpt_entry::ENTRY_BYTES as usize];
                 entry[bit / 8] ^= 1 << (bit % 8);
                 rig.push(&entry, table_set, 0)?;
+                // Only an entry that is VALID goes into the cache.
+                put(&mut entry, mpt_entry::ST, STATE_VALID);
+                rig.push(&entry, table_set, 0)?;
             }
         }
     }
-    rig.finish(2200)
+    rig.finish(4200)
 }
 
 #[test]
 fn random_entries() -> Result<(), Error> {
-    let stalls = [Stall::percent(20).up_to(5), Stall::percent(30).up_to(10)];
+    let idle = Stall::percent(40).up_to(4);
     for (case, bases) in BASES.into_iter().enumerate() {
-        let mut rig = Rig::new(10 + case as u64, bases, if case % 2 == 0 { [Stall::NEVER; 2] } else { stalls })?;
+        let mut rig = Rig::new(10 + case as u64, bases, if case % 2 == 0 { Stall::NEVER } else { idle })?;
         for _ in 0..4000 {
             rig.push_random()?;
         }
         rig.finish(40_000)?;
-        for (name, _) in &rig.line {
+        let line = decode(&[1; mpt_entry::ENTRY_BYTES as usize], bases[0]);
+        for name in line.keys() {
             let values = rig.varying.get(name).map_or(0, HashSet::len);
             assert!(values > 1, "{name} had {values} values");
         }
+        assert!([0, Status::EntryState.code(), Status::HemBusError.code()].iter().all(|s| rig.statuses.contains(s)));
     }
     Ok(())
 }
@@ -260,7 +280,7 @@ fn random_entries() -> Result<(), Error> {
 #[test]
 fn regions_at_the_limits_wrap_or_are_too_large_just_where_they_must() -> Result<(), Error> {
     for bases in BASES {
-        let mut rig = Rig::new(2, bases, [Stall::NEVER; 2])?;
+        let mut rig = Rig::new(2, bases, Stall::NEVER)?;
         for (table_set, base) in bases.into_iter().enumerate() {
             for page_size in 0..16 {
                 let page_shift = base + page_size;
@@ -271,6 +291,7 @@ fn regions_at_the_limits_wrap_or_are_too_large_just_where_they_must() -> Result<
                     for edge in [1, page_bytes, most, most - va % page_bytes, to_end] {
                         for offset in -1..=1 {
                             let mut entry = random_entry(&mut rig.random);
+                            put(&mut entry, mpt_entry::ST, STATE_VALID);
                             put(&mut entry, mpt_entry::VA, va);
                             put(&mut entry, mpt_entry::LEN, edge.wrapping_add_signed(offset));
                             put(&mut entry, mpt_entry::PBL_BUF_PG_SZ, page_size.into());
@@ -289,47 +310,44 @@ fn regions_at_the_limits_wrap_or_are_too_large_just_where_they_must() -> Result<
 }
 
 #[test]
-fn an_entry_takes_six_cycles_and_one_follows_per_cycle() -> Result<(), Error> {
-    const ENTRIES: usize = 300;
-    let mut rig = Rig::new(3, BASES[0], [Stall::NEVER; 2])?;
-    for _ in 0..ENTRIES {
-        rig.push_random()?;
+fn a_failure_goes_before_the_state_of_the_entry() -> Result<(), Error> {
+    let mut rig = Rig::new(4, BASES[2], Stall::NEVER)?;
+    for state in 0..=mpt_entry::ST.max() {
+        for status in 0..=255 {
+            let mut entry = random_entry(&mut rig.random);
+            put(&mut entry, mpt_entry::ST, state);
+            rig.push(&entry, usize::from(status % 2 == 1), status)?;
+        }
     }
-    let start = rig.bench.cycles();
-    rig.finish(ENTRIES as u64 + LATENCY_CYCLES)?;
-    assert_eq!(rig.accepted_cycles, (start..start + ENTRIES as u64).collect::<Vec<_>>());
-    // Each was taken in the cycle in which it became valid.
-    let due: Vec<_> = rig.accepted_cycles.iter().map(|cycle| cycle + LATENCY_CYCLES).collect();
-    assert_eq!(rig.valid_cycles, due);
+    rig.finish(1100)?;
+    assert_eq!(rig.statuses.len(), 256);
     Ok(())
 }
 
 #[test]
-fn no_more_entries_are_accepted_than_there_are_places() -> Result<(), Error> {
-    let mut rig = Rig::new(4, BASES[2], [Stall::NEVER, Stall::percent(100).up_to(10_000)])?;
-    for _ in 0..40 {
+fn an_entry_follows_per_cycle() -> Result<(), Error> {
+    const ENTRIES: u64 = 300;
+    let mut rig = Rig::new(3, BASES[0], Stall::NEVER)?;
+    for _ in 0..ENTRIES {
         rig.push_random()?;
     }
-    rig.run(100)?;
-    // The sink may have taken a few before it stopped.
-    let taken = 40 - rig.expected.len();
-    assert_eq!(rig.accepted_cycles.len(), taken + DEPTH);
-    rig.bench[rig.decoded].set_stall(Stall::NEVER);
-    rig.finish(100)?;
-    assert_eq!(rig.accepted_cycles.len(), 40);
+    let start = rig.bench.cycles();
+    // `cycle` checks when the fill, the page shift, the request and the line of each come.
+    rig.finish(ENTRIES + LINE_CYCLES + 1)?;
+    assert_eq!(rig.accepted_cycles, (start..start + ENTRIES).collect::<Vec<_>>());
     Ok(())
 }
 
 #[test]
 fn reset_drops_what_is_inside() -> Result<(), Error> {
-    let mut rig = Rig::new(5, BASES[3], [Stall::NEVER, Stall::percent(60)])?;
+    let mut rig = Rig::new(5, BASES[3], Stall::percent(30))?;
     for cycles in 0..30 {
         for _ in 0..12 {
             rig.push_random()?;
         }
         rig.run(cycles)?;
         rig.reset()?;
-        rig.run(LATENCY_CYCLES + 3)?;
+        rig.run(LINE_CYCLES + 3)?;
     }
     rig.push_random()?;
     rig.finish(100)

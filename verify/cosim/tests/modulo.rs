@@ -1,102 +1,127 @@
 //! Block `modulo`.
 
-use keywalk_cosim::{Bench, Error, Handle, Stall, StreamDriver, StreamSink, dut};
+use keywalk_cosim::{Bench, Error, Input, Output, dut};
 use rand::RngExt;
 
-/// Cycles from acceptance to the remainder.
-const LATENCY_CYCLES: u64 = 17;
+/// Cycles from the beginning to the remainder, without a shift.
+const LATENCY_CYCLES: u64 = 34;
 
 struct Fixture {
     bench: Bench,
-    input: Handle<StreamDriver>,
-    output: Handle<StreamSink>,
+    inputs: [Input; 4],
+    valid: Output,
+    remainder: Output,
 }
 
 impl Fixture {
-    fn new(seed: u64, input_stall: Stall, output_stall: Stall) -> Result<Self, Error> {
+    fn new(seed: u64) -> Result<Self, Error> {
         let mut bench = Bench::new(&dut::MODULO, seed);
-        let input = bench.driver("in", input_stall)?;
-        let output = bench.sink("out", output_stall)?;
+        let model = bench.model();
+        let inputs =
+            [model.input("in_valid")?, model.input("in_value")?, model.input("in_shift")?, model.input("in_divisor")?];
+        let (valid, remainder) = (model.output("out_valid")?, model.output("out_remainder")?);
         bench.reset(2)?;
-        Ok(Self { bench, input, output })
+        Ok(Self { bench, inputs, valid, remainder })
     }
 
-    fn push(&mut self, value: u32, divisor: u32) -> Result<(), Error> {
-        self.bench[self.input].push_fields(&[("value", value.into()), ("divisor", divisor.into())])
+    fn drive(&mut self, values: [u64; 4]) {
+        for (input, value) in self.inputs.into_iter().zip(values) {
+            self.bench.model_mut().set(input, value);
+        }
     }
 
-    /// Divides all pairs and compares; each may take `limit_cycles`.
-    fn check(&mut self, pairs: &[(u32, u32)], limit_cycles: u64) -> Result<(), Error> {
-        for (value, divisor) in pairs {
-            self.push(*value, *divisor)?;
-        }
-        for (value, divisor) in pairs {
-            let output = self.output;
-            self.bench.run_until("a remainder", limit_cycles, |bench| !bench[output].is_empty())?;
-            let received = self.bench[output].pop().expect("there is a remainder");
-            assert_eq!(received.get("remainder")?, u128::from(value % divisor), "{value} % {divisor}");
-        }
-        Ok(())
+    /// Divides and compares; gives the cycles that it took. The next division may follow at once.
+    fn check(&mut self, value: u32, shift: u32, divisor: u32) -> Result<u64, Error> {
+        self.drive([1, value.into(), shift.into(), divisor.into()]);
+        let start = self.bench.cycles();
+        let valid = self.valid;
+        self.bench.run_until("a remainder", LATENCY_CYCLES + 1, |bench| bench.model().get(valid) == 1)?;
+        let cycles = self.bench.cycles() - start;
+        let expected = (value >> shift) % divisor;
+        assert_eq!(self.bench.model().get(self.remainder), expected.into(), "({value} >> {shift}) % {divisor}");
+        self.bench.cycle()?;
+        Ok(cycles)
     }
 }
 
 #[test]
 fn every_small_division_is_right() -> Result<(), Error> {
-    let pairs: Vec<_> = (1..=40).flat_map(|divisor| (0..100).map(move |value| (value, divisor))).collect();
-    Fixture::new(1, Stall::NEVER, Stall::NEVER)?.check(&pairs, 20)
+    let mut fixture = Fixture::new(1)?;
+    for divisor in 1..=40 {
+        for value in 0..100 {
+            fixture.check(value, 0, divisor)?;
+        }
+    }
+    Ok(())
 }
 
 #[test]
 fn every_divisor_is_right_at_the_multiples_and_the_ends() -> Result<(), Error> {
-    let mut fixture = Fixture::new(2, Stall::NEVER, Stall::NEVER)?;
+    let mut fixture = Fixture::new(2)?;
     let mut random = fixture.bench.random();
-    let mut pairs = Vec::new();
     for divisor in 1..=1024 {
         let last = u32::MAX / divisor * divisor;
         let multiple = random.random_range(0..=u32::MAX / divisor) * divisor;
         let values = [0, divisor - 1, divisor, multiple, multiple.wrapping_sub(1), last, u32::MAX, random.random()];
-        pairs.extend(values.map(|value| (value, divisor)));
+        for value in values {
+            fixture.check(value, 0, divisor)?;
+        }
     }
-    fixture.check(&pairs, 20)
+    Ok(())
 }
 
 #[test]
-fn waiting_changes_nothing() -> Result<(), Error> {
-    let mut fixture = Fixture::new(3, Stall::percent(50).up_to(20), Stall::percent(50).up_to(20))?;
+fn every_shift_is_right() -> Result<(), Error> {
+    let mut fixture = Fixture::new(3)?;
     let mut random = fixture.bench.random();
-    let pairs: Vec<_> = (0..500).map(|_| (random.random(), random.random_range(1..=1024))).collect();
-    fixture.check(&pairs, 500)
+    for shift in 0..32 {
+        for value in [u32::MAX, 1 << shift, random.random(), random.random()] {
+            for divisor in [1, 3, 1023, 1024, random.random_range(1..=1024)] {
+                fixture.check(value, shift, divisor)?;
+            }
+        }
+    }
+    Ok(())
 }
 
 #[test]
-fn a_division_takes_17_cycles_and_the_next_one_follows() -> Result<(), Error> {
-    let mut fixture = Fixture::new(4, Stall::NEVER, Stall::NEVER)?;
-    fixture.bench[fixture.input].record_acceptances();
-    for _ in 0..10 {
-        fixture.push(u32::MAX, 17)?;
+fn a_division_takes_a_cycle_for_each_bit_that_is_left() -> Result<(), Error> {
+    let mut fixture = Fixture::new(4)?;
+    for shift in [0, 1, 6, 31] {
+        assert_eq!(fixture.check(u32::MAX, shift, 17)?, LATENCY_CYCLES - u64::from(shift));
     }
-    let output = fixture.output;
-    fixture.bench.run_until("ten remainders", 10 * (LATENCY_CYCLES + 1) + 2, |bench| bench[output].len() == 10)?;
-    let mut before = None;
-    while let Some(received) = fixture.bench[output].pop() {
-        let accepted = fixture.bench[fixture.input].pop_acceptance().expect("it was accepted");
-        assert_eq!(received.valid_cycle - accepted, LATENCY_CYCLES);
-        assert!(before.is_none_or(|before| accepted - before == LATENCY_CYCLES + 1));
-        before = Some(accepted);
+    Ok(())
+}
+
+#[test]
+fn the_input_may_go_after_the_remainder_and_come_at_any_time() -> Result<(), Error> {
+    let mut fixture = Fixture::new(5)?;
+    for pause_cycles in 0..40 {
+        fixture.drive([0, 77, 3, 5]);
+        for _ in 0..pause_cycles {
+            assert_eq!(fixture.bench.model().get(fixture.valid), 0);
+            fixture.bench.cycle()?;
+        }
+        fixture.check(1_000_000, 0, 7)?;
     }
     Ok(())
 }
 
 #[test]
 fn reset_drops_the_division_under_way() -> Result<(), Error> {
-    let mut fixture = Fixture::new(5, Stall::NEVER, Stall::NEVER)?;
-    for cycles in 0..20 {
-        fixture.push(1_000_000, 7)?;
+    let mut fixture = Fixture::new(6)?;
+    for cycles in 0..40 {
+        fixture.drive([1, 1_000_000, 0, 7]);
         fixture.bench.run(cycles)?;
+        fixture.drive([0; 4]);
         fixture.bench.reset(2)?;
-        fixture.check(&[(100, 12), (5, 12)], 20)?;
-        fixture.bench.run(30)?;
-        assert!(fixture.bench[fixture.output].is_empty(), "a division survived a reset after {cycles} cycles");
+        fixture.check(100, 0, 12)?;
+        fixture.check(5, 0, 12)?;
+        fixture.drive([0; 4]);
+        for _ in 0..40 {
+            assert_eq!(fixture.bench.model().get(fixture.valid), 0, "a division survived a reset");
+            fixture.bench.cycle()?;
+        }
     }
     Ok(())
 }

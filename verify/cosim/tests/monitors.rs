@@ -247,6 +247,48 @@ fn the_limit_of_reads_in_flight_holds() {
 }
 
 #[test]
+fn reads_of_a_line_that_is_under_way_are_counted() {
+    let mut reader = Reader::new(MemoryOptions::fixed(40), Stall::NEVER);
+    for (id, address) in [(0, 0x40), (1, 0x80), (2, 0x40), (3, 0x40), (4, 0xc0)] {
+        reader.read(id, address);
+    }
+    reader.wait(20).unwrap();
+    assert_eq!(reader.bench[reader.memory].duplicates(), 2);
+    // All of them are answered: the line is not under way any more.
+    reader.read(5, 0x40);
+    reader.wait(4).unwrap();
+    assert_eq!(reader.bench[reader.memory].duplicates(), 2);
+}
+
+#[test]
+fn a_recording_replays_to_the_same_outputs() {
+    let outputs = ["in_ready", "out_valid", "out_data"];
+    let mut bench = Bench::new(&dut::STREAM_REGISTER, 7);
+    bench.model_mut().start_recording();
+    let input = bench.driver("in", Stall::percent(30).up_to(3)).unwrap();
+    bench.sink("out", Stall::percent(60)).unwrap();
+    bench.reset(3).unwrap();
+    for value in 0..100_u128 {
+        bench[input].push_fields(&[("data", value << 90 | value)]).unwrap();
+    }
+    let mut expected = Vec::new();
+    let begin = bench.cycles();
+    let values = |model: &keywalk_cosim::Model| outputs.map(|port| model.get_wide(model.output(port).unwrap()));
+    for _ in 0..100 {
+        bench.cycle().unwrap();
+        expected.push(values(bench.model()));
+    }
+    let recording = bench.model_mut().take_recording().unwrap();
+    assert_eq!(recording.cycles(), begin + 100);
+    let mut model = keywalk_cosim::Model::new(&dut::STREAM_REGISTER, 7);
+    model.replay(&recording, 0..begin);
+    for (cycle, expected) in (begin..).zip(expected) {
+        model.replay(&recording, cycle..cycle + 1);
+        assert_eq!(values(&model), expected, "cycle {cycle}");
+    }
+}
+
+#[test]
 fn illegal_bursts_are_found() {
     let cases: [(&[(&str, u128)], Rule); 6] = [
         (&[("address", 0xfe0), ("length", 3), ("size", 4), ("burst", 1)], Rule::BurstWithin4KiB),

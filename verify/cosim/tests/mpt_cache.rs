@@ -1,145 +1,165 @@
 //! The MPT cache against a cache in plain data that sees fills and uses as late as the block says.
 
-use std::collections::VecDeque;
+#[path = "common/late_inputs.rs"]
+mod late_inputs;
+#[path = "common/outputs.rs"]
+mod outputs;
+#[path = "common/plru.rs"]
+mod plru;
 
-use keywalk_contract::{Config, Status, key::INDEX_BITS};
-use keywalk_cosim::{Beat, Bench, Dut, Error, Handle, Input, Output, Stall, StreamDriver, bits, dut};
+use std::collections::{BTreeMap, VecDeque};
+
+use keywalk_contract::{Config, key::INDEX_BITS};
+use keywalk_cosim::{Bench, Dut, Error, Handle, Input, bits, dut};
+use late_inputs::LateInputs;
+use outputs::Outputs;
+use plru::Plru;
 use rand::{Rng, RngExt};
 use rand_chacha::ChaCha8Rng;
 
 const DESIGNS: [&Dut; 3] = [&dut::MPT_CACHE, &dut::MPT_CACHE_DEFAULT, &dut::MPT_CACHE_LEAST];
-/// Cycles from a lookup to its line.
-const LATENCY_CYCLES: u64 = 3;
-/// Cycles from a fill to the first lookup that sees it.
+/// Cycles from `early_index` to the rest of the lookup.
+const LOOKUP_CYCLES: u64 = 1;
+/// Cycles from `early_index` to `found`, and to the line.
+const FOUND_CYCLES: u64 = 2;
+const LINE_CYCLES: u64 = 3;
+/// Cycles from a fill to its page shift, and to its line.
+const FILL_SHIFT_CYCLES: u64 = 1;
+const FILL_LINE_CYCLES: u64 = 3;
+/// Cycles from a fill to the first `early_index` that sees it.
 const FILL_CYCLES: u64 = 2;
-/// Cycles from a use of a line to the first fill whose choice of a way knows of it.
-const USE_CYCLES: u64 = 3;
+/// A fill is dropped when another of the same set was entered that many cycles before, or fewer.
+const CLASH_CYCLES: u64 = 2;
+/// Cycles from `early_index` or a fill to the replacement state's update, of which later fills know.
+const USE_CYCLES: u64 = 2;
+/// Cycles from a fill to the pulse `evicted`.
+const EVICTED_CYCLES: u64 = 2;
+/// Cycles after which everything has come out and is known.
+const SETTLED_CYCLES: u64 = 4;
+/// Bits of the epochs.
+const EPOCH_BITS: u32 = 14;
 
 /// What a line is cached under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Name {
     table_set: u32,
     index: u32,
+    epoch: u32,
 }
 
-/// A line: the values of its fields, in the order of `Rig::fields`.
-type Line = Vec<u128>;
-
-/// A replay's part of a lookup.
-#[derive(Clone, Debug)]
-struct Brought {
-    status: u8,
-    line: Line,
+impl Name {
+    /// Whose entry it is, whatever the epochs.
+    fn owner(&self) -> (u32, u32) {
+        (self.table_set, self.index)
+    }
 }
 
-/// Things that happen in a later cycle, in order.
-type Later<T> = VecDeque<(u64, T)>;
+/// A line with its page shift: the values of the ports `page_shift` and `line_<field>`.
+type Line = BTreeMap<String, u128>;
 
-/// Takes the next thing that happens in that cycle or before.
-fn due<T>(later: &mut Later<T>, cycle: u64) -> Option<T> {
-    let is_due = later.front().is_some_and(|(from, _)| *from <= cycle);
-    if is_due { later.pop_front().map(|(_, thing)| thing) } else { None }
+/// What comes in in one cycle.
+#[derive(Clone, Debug, Default)]
+struct Step {
+    /// A lookup whose `early_index` comes now.
+    lookup: Option<Name>,
+    /// The lookup is shown, but not valid.
+    is_ghost: bool,
+    fill: Option<(Name, Line)>,
+    flush: bool,
 }
 
 /// The reference.
-struct Cache {
+struct Reference {
     config: Config,
     ways: Vec<Vec<Option<(Name, Line)>>>,
-    /// Nodes of the replacement trees. What they begin with makes no difference, since all ways begin empty.
-    nodes: Vec<Vec<bool>>,
+    replacement: Plru,
     /// Fills that lookups do not see yet, with the cycle from which they do.
-    fills: Later<(usize, usize, (Name, Line))>,
-    /// Uses that the choice of a way does not know yet, with the cycle from which it does.
-    uses: Later<(usize, usize)>,
-    /// Cycle and set of the last fill.
-    last_fill: Option<(u64, usize)>,
-    /// Position of `is_valid` in a line.
-    is_valid: usize,
+    fills: VecDeque<(u64, usize, usize, (Name, Line))>,
+    /// Cycles and sets of the last fills that were entered.
+    entered: VecDeque<(u64, usize)>,
     hits: u32,
     misses: u32,
     evictions: u32,
+    overwritten: u32,
     dropped: u32,
 }
 
-impl Cache {
-    fn new(config: &Config, is_valid: usize) -> Self {
-        let sets = config.mpt_sets as usize;
-        let ways = config.mpt_ways as usize;
+impl Reference {
+    fn new(config: &Config) -> Self {
         Self {
             config: config.clone(),
-            ways: vec![vec![None; ways]; sets],
-            nodes: vec![vec![false; ways - 1]; sets],
+            ways: vec![vec![None; config.mpt_ways as usize]; config.mpt_sets as usize],
+            replacement: Plru::new(config.mpt_sets, config.mpt_ways),
             fills: VecDeque::new(),
-            uses: VecDeque::new(),
-            last_fill: None,
-            is_valid,
+            entered: VecDeque::new(),
             hits: 0,
             misses: 0,
             evictions: 0,
+            overwritten: 0,
             dropped: 0,
         }
     }
 
     fn clear(&mut self) {
-        *self = Self::new(&self.config, self.is_valid);
+        *self = Self::new(&self.config);
     }
 
-    fn victim(&self, set: usize) -> usize {
-        let mut node = 0;
-        let mut way = 0;
-        while node < self.nodes[set].len() {
-            let goes_right = usize::from(self.nodes[set][node]);
-            way = 2 * way + goes_right;
-            node = 2 * node + 1 + goes_right;
-        }
-        way
+    fn set(&self, name: Name) -> usize {
+        (name.index % self.config.mpt_sets) as usize
     }
 
-    /// Every node on the path to the way points away from it.
-    fn use_way(&mut self, set: usize, way: usize) {
-        let mut node = 0;
-        for level in (0..self.config.mpt_ways.trailing_zeros()).rev() {
-            let is_right = way >> level & 1;
-            self.nodes[set][node] = is_right == 0;
-            node = 2 * node + 1 + is_right;
-        }
-    }
-
-    /// The line that a lookup gives, none where it is not found.
-    fn lookup(&mut self, cycle: u64, name: Name, brought: Option<&Brought>) -> Option<Line> {
-        while let Some((set, way, entry)) = due(&mut self.fills, cycle) {
+    /// Fills that lookups of that cycle see are entered.
+    fn advance(&mut self, cycle: u64) {
+        while self.fills.front().is_some_and(|fill| fill.0 <= cycle) {
+            let (_, set, way, entry) = self.fills.pop_front().expect("there is one");
             self.ways[set][way] = Some(entry);
         }
-        while let Some((set, way)) = due(&mut self.uses, cycle) {
-            self.use_way(set, way);
-        }
-        let set = (name.index % self.config.mpt_sets) as usize;
-        let holding: Vec<_> = (0..self.ways[set].len())
-            .filter(|&way| self.ways[set][way].as_ref().is_some_and(|(held, _)| *held == name))
-            .collect();
+    }
+
+    /// The way that holds an entry, under whatever epochs.
+    fn holding(&self, name: Name) -> Option<usize> {
+        let ways = &self.ways[self.set(name)];
+        let is_holding = |way: &usize| ways[*way].as_ref().is_some_and(|(held, _)| held.owner() == name.owner());
+        let holding: Vec<_> = (0..ways.len()).filter(is_holding).collect();
         assert!(holding.len() <= 1, "{name:?} is held by ways {holding:?}");
-        let hit = holding.first().copied();
-        if let Some(way) = hit {
-            self.uses.push_back((cycle + USE_CYCLES, (set, way)));
+        holding.first().copied()
+    }
+
+    /// The line that a lookup finds.
+    fn look_up(&mut self, cycle: u64, name: Name) -> Option<Line> {
+        self.advance(cycle);
+        let set = self.set(name);
+        let found = self.holding(name).and_then(|way| {
+            let (held, line) = self.ways[set][way].as_ref()?;
+            (*held == name).then(|| (way, line.clone()))
+        });
+        if let Some((way, _)) = &found {
+            self.replacement.note_hit(cycle + USE_CYCLES, set, *way);
+            self.hits += 1;
+        } else {
+            self.misses += 1;
         }
-        let Some(brought) = brought else {
-            let held = hit.and_then(|way| self.ways[set][way].as_ref());
-            self.hits += u32::from(held.is_some());
-            self.misses += u32::from(held.is_none());
-            return held.map(|(_, line)| line.clone());
-        };
-        if hit.is_none() && brought.status == 0 && brought.line[self.is_valid] == 1 {
-            if self.last_fill.is_some_and(|(last, last_set)| last + 1 == cycle && last_set == set) {
-                self.dropped += 1;
-            } else {
-                let way = self.victim(set);
-                self.evictions += u32::from(self.ways[set][way].is_some());
-                self.fills.push_back((cycle + FILL_CYCLES, (set, way, (name, brought.line.clone()))));
-                self.uses.push_back((cycle + USE_CYCLES, (set, way)));
-                self.last_fill = Some((cycle, set));
-            }
+        found.map(|(_, line)| line)
+    }
+
+    /// Enters a line. Gives whether another entry's is replaced.
+    fn fill(&mut self, cycle: u64, name: Name, line: Line) -> bool {
+        self.advance(cycle);
+        let set = self.set(name);
+        self.entered.retain(|(entered, _)| entered + CLASH_CYCLES >= cycle);
+        if self.entered.iter().any(|(_, other)| *other == set) {
+            self.dropped += 1;
+            return false;
         }
-        Some(brought.line.clone())
+        self.entered.push_back((cycle, set));
+        let way = self.holding(name).unwrap_or_else(|| self.replacement.victim(cycle, set));
+        let replaced = self.ways[set][way].as_ref().map(|(held, _)| held.owner());
+        let evicts = replaced.is_some_and(|owner| owner != name.owner());
+        self.evictions += u32::from(evicts);
+        self.overwritten += u32::from(replaced.is_some() && !evicts);
+        self.fills.push_back((cycle + FILL_CYCLES, set, way, (name, line)));
+        self.replacement.note_fill(cycle + USE_CYCLES, set, way);
+        evicts
     }
 }
 
@@ -147,128 +167,183 @@ struct Rig {
     bench: Bench,
     random: ChaCha8Rng,
     config: Config,
-    lookups: Handle<StreamDriver>,
+    inputs: Handle<LateInputs>,
+    outputs: Handle<Outputs>,
     flush: Input,
-    ready: Output,
-    found: Output,
-    /// Fields of a line: name, width, output.
-    fields: Vec<(String, u32, Output)>,
-    cache: Cache,
-    /// Cycle in which each line comes, and what it is.
-    expected: Later<Option<Line>>,
+    /// Names and widths of the ports that make a line.
+    fields: Vec<(String, u32)>,
+    reference: Reference,
+    /// What lookups find, by the cycle of `found`; the same for those in which no lookup ends.
+    found: BTreeMap<u64, Option<Line>>,
+    /// Lines by the cycle in which they come.
+    lines: BTreeMap<u64, Line>,
+    /// Cycles in which `evicted` pulses.
+    evicted: VecDeque<u64>,
+    /// Cycles, from now on, for which the tags are scrubbed.
+    scrub_cycles: u64,
 }
 
 impl Rig {
     fn new(design: &'static Dut, seed: u64) -> Result<Self, Error> {
         let config = design.config().expect("the cache is generated from a configuration");
         let mut bench = Bench::new(design, seed);
-        let lookups = bench.driver("lookup", Stall::NEVER)?;
-        let shape = bench[lookups].channel().shape().clone();
-        let lines = shape.fields().iter().filter_map(|field| Some((field.name.strip_prefix("line_")?, field.width)));
-        let fields = lines
-            .map(|(name, width)| Ok((name.to_owned(), width, bench.model().output(&format!("line_{name}"))?)))
-            .collect::<Result<Vec<_>, Error>>()?;
-        let is_valid = fields.iter().position(|(name, ..)| name == "is_valid").expect("a line may be not valid");
+        let inputs = LateInputs::drive(&mut bench, |name| {
+            name == "early_index" || name.starts_with("lookup_") || name.starts_with("fill_")
+        })?;
+        let outputs = Outputs::watch(&mut bench, |name| {
+            ["ready", "found", "page_shift", "evicted"].contains(&name) || name.starts_with("line_")
+        })?;
+        let fields = bench[inputs].ports().filter_map(|(name, width)| Some((name.strip_prefix("fill_")?, width)));
+        let fields = fields.filter(|(name, _)| name.starts_with("line_") || *name == "page_shift");
+        let fields = fields.map(|(name, width)| (name.to_owned(), width)).collect();
         let mut rig = Self {
             random: bench.random(),
-            lookups,
+            inputs,
+            outputs,
             flush: bench.model().input("flush")?,
-            ready: bench.model().output("ready")?,
-            found: bench.model().output("line_found")?,
             bench,
-            cache: Cache::new(&config, is_valid),
+            reference: Reference::new(&config),
             config,
             fields,
-            expected: VecDeque::new(),
+            found: BTreeMap::new(),
+            lines: BTreeMap::new(),
+            evicted: VecDeque::new(),
+            scrub_cycles: 0,
         };
         rig.reset()?;
         Ok(rig)
     }
 
     fn reset(&mut self) -> Result<(), Error> {
+        self.bench.model_mut().set(self.flush, 0);
         self.bench.reset(3)?;
-        self.expected.clear();
-        self.cache.clear();
+        (self.found, self.lines, self.evicted) = Default::default();
+        self.reference.clear();
+        self.scrub_cycles = self.config.mpt_sets.into();
         self.wait_for_scrub()
     }
 
-    /// Scrubbing takes one cycle per set.
     fn wait_for_scrub(&mut self) -> Result<(), Error> {
-        for _ in 0..self.config.mpt_sets {
-            assert_eq!(self.bench.model().get(self.ready), 0, "ready while the tags are scrubbed");
-            self.idle(1)?;
-        }
-        assert_eq!(self.bench.model().get(self.ready), 1, "ready when the tags are scrubbed");
-        Ok(())
+        self.idle(self.scrub_cycles + 1)
     }
 
     fn flush(&mut self) -> Result<(), Error> {
-        self.bench.model_mut().set(self.flush, 1);
-        self.idle(1)?;
-        self.bench.model_mut().set(self.flush, 0);
-        self.cache.clear();
+        self.cycle(Step { flush: true, ..Step::default() })?;
         self.wait_for_scrub()
     }
 
-    fn random_line(&mut self, is_valid: bool) -> Line {
-        let widths: Vec<_> = self.fields.iter().map(|(_, width, _)| *width).collect();
-        let mut line: Line =
-            widths.into_iter().map(|width| u128::from(self.random.next_u64() & bits::max(width))).collect();
-        line[self.cache.is_valid] = u128::from(is_valid);
-        line
+    fn random_line(&mut self) -> Line {
+        let random = &mut self.random;
+        let value = |width: u32| u128::from(random.next_u64() & bits::max(width));
+        let widths = self.fields.iter().map(|(_, width)| *width);
+        self.fields.iter().map(|(name, _)| name.clone()).zip(widths.map(value)).collect()
     }
 
-    fn good(&mut self) -> Option<Brought> {
-        Some(Brought { status: 0, line: self.random_line(true) })
-    }
-
-    /// One cycle with a lookup. Gives what is expected of it.
-    fn lookup(&mut self, name: Name, brought: Option<Brought>) -> Result<Option<Line>, Error> {
-        let mut beat = Beat::zero(self.bench[self.lookups].channel().shape());
-        beat.set("table_set", name.table_set.into())?;
-        beat.set("index", name.index.into())?;
-        beat.set("is_replay", brought.is_some().into())?;
-        // What a new request brings means nothing.
-        let is_valid = self.random.random();
-        let garbage = Brought { status: self.random.random(), line: self.random_line(is_valid) };
-        let shown = brought.as_ref().unwrap_or(&garbage);
-        beat.set("status", shown.status.into())?;
-        for ((field, ..), value) in self.fields.iter().zip(&shown.line) {
-            beat.set(&format!("line_{field}"), *value)?;
+    /// One cycle; checks every output.
+    fn cycle(&mut self, step: Step) -> Result<(), Error> {
+        let now = self.bench.cycles();
+        let is_scrubbed = self.scrub_cycles > 0;
+        if step.flush {
+            self.reference.clear();
         }
-        self.bench[self.lookups].push(beat);
-        let cycle = self.bench.cycles();
-        let line = self.cache.lookup(cycle, name, brought.as_ref());
-        self.expected.push_back((cycle + LATENCY_CYCLES, line.clone()));
-        self.idle(1)?;
-        assert_eq!(self.bench[self.lookups].pending(), 0);
+        let is_lost = is_scrubbed || step.flush;
+        if let Some(name) = step.lookup {
+            let fields = [
+                ("lookup_valid", u32::from(!step.is_ghost)),
+                ("lookup_table_set", name.table_set),
+                ("lookup_index", name.index),
+                ("lookup_epoch", name.epoch),
+            ];
+            let inputs = self.inputs;
+            self.bench[inputs].push(now, [("early_index".into(), name.index.into())]);
+            let fields = fields.map(|(field, value)| (field.to_owned(), value.into()));
+            self.bench[inputs].push(now + LOOKUP_CYCLES, fields);
+            if !step.is_ghost {
+                let line = if is_lost { None } else { self.reference.look_up(now, name) };
+                self.found.insert(now + FOUND_CYCLES, line);
+            }
+        }
+        if let Some((name, line)) = step.fill {
+            let fields = [
+                ("fill_valid", 1),
+                ("fill_table_set", name.table_set),
+                ("fill_index", name.index),
+                ("fill_epoch", name.epoch),
+            ];
+            let inputs = self.inputs;
+            self.bench[inputs].push(now, fields.map(|(field, value)| (field.to_owned(), value.into())));
+            for (field, value) in &line {
+                let cycles = if field == "page_shift" { FILL_SHIFT_CYCLES } else { FILL_LINE_CYCLES };
+                self.bench[inputs].push(now + cycles, [(format!("fill_{field}"), *value)]);
+            }
+            if !is_lost && self.reference.fill(now, name, line) {
+                self.evicted.push_back(now + EVICTED_CYCLES);
+            }
+        }
+        self.bench.model_mut().set(self.flush, step.flush.into());
+        self.bench.cycle()?;
+
+        let outputs = &self.bench[self.outputs];
+        assert_eq!(outputs.get("ready") == 1, !is_scrubbed, "ready in cycle {now}");
+        let is_evicted = self.evicted.front() == Some(&now);
+        if is_evicted {
+            self.evicted.pop_front();
+        }
+        assert_eq!(outputs.get("evicted") == 1, is_evicted, "evicted in cycle {now}");
+        let line = self.found.remove(&now).flatten();
+        assert_eq!(outputs.get("found") == 1, line.is_some(), "found in cycle {now}");
+        if let Some(line) = line {
+            assert_eq!(outputs.get("page_shift"), line["page_shift"], "page_shift in cycle {now}");
+            self.lines.insert(now + LINE_CYCLES - FOUND_CYCLES, line);
+        }
+        for (field, value) in self.lines.remove(&now).iter().flatten().filter(|(field, _)| *field != "page_shift") {
+            assert_eq!(outputs.get(field), *value, "{field} in cycle {now}");
+        }
+        self.scrub_cycles = if step.flush { self.config.mpt_sets.into() } else { self.scrub_cycles.saturating_sub(1) };
+        Ok(())
+    }
+
+    fn idle(&mut self, cycles: u64) -> Result<(), Error> {
+        (0..cycles).try_for_each(|_| self.cycle(Step::default()))
+    }
+
+    /// One cycle with a lookup.
+    fn look_up(&mut self, name: Name) -> Result<Option<Line>, Error> {
+        let due = self.bench.cycles() + FOUND_CYCLES;
+        self.cycle(Step { lookup: Some(name), ..Step::default() })?;
+        Ok(self.found[&due].clone())
+    }
+
+    /// One cycle with a fill. Gives the line.
+    fn fill(&mut self, name: Name) -> Result<Line, Error> {
+        let line = self.random_line();
+        self.cycle(Step { fill: Some((name, line.clone())), ..Step::default() })?;
         Ok(line)
     }
 
-    /// Cycles without a new lookup; checks the lines that come.
-    fn idle(&mut self, cycles: u64) -> Result<(), Error> {
-        for _ in 0..cycles {
-            self.bench.cycle()?;
-            let now = self.bench.cycles();
-            let Some(line) = due(&mut self.expected, now) else { continue };
-            let model = self.bench.model();
-            assert_eq!(model.get(self.found) == 1, line.is_some(), "found, in cycle {now}");
-            let Some(line) = line else { continue };
-            for ((field, _, output), value) in self.fields.iter().zip(&line) {
-                assert_eq!(model.get_wide(*output), *value, "{field} of the line of cycle {now}");
-            }
-        }
-        Ok(())
+    /// Fills a line, and waits until everything knows of it.
+    fn fill_alone(&mut self, name: Name) -> Result<Line, Error> {
+        let line = self.fill(name)?;
+        self.idle(SETTLED_CYCLES)?;
+        Ok(line)
+    }
+
+    /// Looks a name up, alone.
+    fn look_up_alone(&mut self, name: Name) -> Result<Option<Line>, Error> {
+        let line = self.look_up(name)?;
+        self.idle(SETTLED_CYCLES)?;
+        Ok(line)
     }
 
     /// A name in that set.
     fn name_in(&mut self, set: u32) -> Name {
         let above: u32 = self.random.random_range(0..1 << (INDEX_BITS - self.config.mpt_set_bits()));
         let table_set = self.random.random_range(0..1 << self.config.table_set_bits());
-        Name { table_set, index: above << self.config.mpt_set_bits() | set }
+        let epoch = self.random.random_range(0..1 << EPOCH_BITS);
+        Name { table_set, index: above << self.config.mpt_set_bits() | set, epoch }
     }
 
-    /// Distinct names in that set, among them some that differ in one bit.
+    /// Names of distinct entries in that set, among them some that differ in one bit.
     fn names_in(&mut self, set: u32, count: usize) -> Vec<Name> {
         let mut names: Vec<Name> = Vec::new();
         while names.len() < count {
@@ -282,53 +357,49 @@ impl Rig {
                     bit => name.index ^= 1 << bit,
                 }
             }
-            if !names.contains(&name) {
+            if names.iter().all(|other| other.owner() != name.owner()) {
                 names.push(name);
             }
         }
         names
     }
 
-    /// Fills a line, and waits until everything knows of it.
-    fn fill(&mut self, name: Name) -> Result<Option<Line>, Error> {
-        let brought = self.good();
-        let line = self.lookup(name, brought)?;
-        self.idle(USE_CYCLES)?;
-        Ok(line)
-    }
-
-    /// Looks a name up, alone.
-    fn is_held(&mut self, name: Name) -> Result<bool, Error> {
-        let line = self.lookup(name, None)?;
-        self.idle(LATENCY_CYCLES)?;
-        Ok(line.is_some())
+    /// A set of names for every way of every set, those of one set far enough from each other to be filled in a row.
+    fn names_of_all_ways(&mut self) -> Vec<Name> {
+        let ways = self.config.mpt_ways as usize;
+        let sets: Vec<_> = (0..self.config.mpt_sets).map(|set| self.names_in(set, ways)).collect();
+        (0..ways).flat_map(|way| sets.iter().map(move |names| names[way])).collect()
     }
 }
 
 #[test]
-fn every_line_is_found_again_one_per_cycle() -> Result<(), Error> {
+fn every_line_is_found_again_with_a_lookup_and_a_fill_in_every_cycle() -> Result<(), Error> {
     DESIGNS.into_iter().try_for_each(|design| {
         let mut rig = Rig::new(design, 1)?;
-        let mut names = Vec::new();
-        for set in 0..rig.config.mpt_sets {
-            names.extend(rig.names_in(set, rig.config.mpt_ways as usize));
-        }
-        // Fills of one set with a gap, so that none is dropped and each replaces another way.
-        let ways = rig.config.mpt_ways as usize;
-        for way in 0..ways {
-            for name in names.iter().skip(way).step_by(ways) {
-                let brought = rig.good();
-                rig.lookup(*name, brought)?;
-                rig.idle(2)?;
-            }
-        }
-        let start = rig.bench.cycles();
+        let names = rig.names_of_all_ways();
+        // Two sets take turns too fast for their fills.
+        let gap_cycles = if rig.config.mpt_sets > 2 { 0 } else { CLASH_CYCLES };
         for name in &names {
-            assert!(rig.lookup(*name, None)?.is_some(), "{name:?}");
+            rig.fill(*name)?;
+            rig.idle(gap_cycles)?;
         }
-        assert_eq!(rig.bench.cycles() - start, names.len() as u64);
-        rig.idle(LATENCY_CYCLES)?;
-        assert!(rig.expected.is_empty());
+        rig.idle(SETTLED_CYCLES)?;
+        // Each is filled again after it was looked up.
+        let start = rig.bench.cycles();
+        for position in 0..names.len() + 4 {
+            let line = rig.random_line();
+            let filled = position.checked_sub(4).map(|position| (names[position], line));
+            let fill = filled.filter(|_| gap_cycles == 0 || position % 3 == 0);
+            rig.cycle(Step { lookup: names.get(position).copied(), fill, ..Step::default() })?;
+        }
+        for name in &names {
+            assert!(rig.look_up(*name)?.is_some(), "{name:?}");
+        }
+        assert_eq!(rig.bench.cycles() - start, 2 * names.len() as u64 + 4);
+        rig.idle(SETTLED_CYCLES)?;
+        let reference = &rig.reference;
+        assert_eq!((reference.hits as usize, reference.misses, reference.dropped), (2 * names.len(), 0, 0));
+        assert!(gap_cycles > 0 || reference.overwritten as usize == names.len());
         Ok(())
     })
 }
@@ -337,41 +408,45 @@ fn every_line_is_found_again_one_per_cycle() -> Result<(), Error> {
 fn random_lookups_and_fills() -> Result<(), Error> {
     DESIGNS.into_iter().enumerate().try_for_each(|(case, design)| {
         let mut rig = Rig::new(design, 10 + case as u64)?;
-        let (mut hits, mut misses, mut evictions, mut dropped) = (0, 0, 0, 0);
+        let [mut hits, mut misses, mut evictions, mut overwritten, mut dropped] = [0; 5];
         for phase in 0..12 {
             let ways = rig.config.mpt_ways as usize;
             let mut names = rig.names_in(0, ways + 2);
             names.extend(rig.names_in(rig.config.mpt_sets - 1, ways + 1 + phase % 3));
-            let idle_percent = [0, 0, 30, 80][phase % 4];
-            let replay_percent = [50, 15, 85][phase % 3];
-            for _ in 0..3000 {
-                if rig.random.random_range(0..100) < idle_percent {
-                    rig.idle(1)?;
-                    continue;
-                }
-                let name = names[rig.random.random_range(0..names.len())];
-                let brought = if rig.random.random_range(0..100) < replay_percent {
-                    let is_valid = rig.random.random_range(0..8) > 0;
-                    let status = if rig.random.random_range(0..8) > 0 { 0 } else { rig.random.random_range(1..=255) };
-                    Some(Brought { status, line: rig.random_line(is_valid) })
-                } else {
-                    None
-                };
-                rig.lookup(name, brought)?;
+            // Some under other epochs.
+            for position in 0..4 {
+                let bit = rig.random.random_range(0..EPOCH_BITS);
+                let Name { table_set, index, epoch } = names[position];
+                names.push(Name { table_set, index, epoch: epoch ^ 1 << bit });
             }
-            let cache = &rig.cache;
-            hits += cache.hits;
-            misses += cache.misses;
-            evictions += cache.evictions;
-            dropped += cache.dropped;
+            let lookup_percent = [100, 100, 60, 20][phase % 4];
+            let fill_percent = [50, 15, 85][phase % 3];
+            for _ in 0..3000 {
+                let lookup = names[rig.random.random_range(0..names.len())];
+                let fill = (names[rig.random.random_range(0..names.len())], rig.random_line());
+                let random = &mut rig.random;
+                let mut chance = |percent: u32| random.random_range(0..100) < percent;
+                let lookup = chance(lookup_percent).then_some(lookup);
+                let fill = chance(fill_percent).then_some(fill);
+                rig.cycle(Step { lookup, fill, ..Step::default() })?;
+            }
+            let reference = &rig.reference;
+            hits += reference.hits;
+            misses += reference.misses;
+            evictions += reference.evictions;
+            overwritten += reference.overwritten;
+            dropped += reference.dropped;
             if phase % 2 == 0 {
                 rig.flush()?;
             } else {
                 rig.reset()?;
             }
         }
-        println!("{}: {hits} hits, {misses} misses, {evictions} evictions, {dropped} fills dropped", design.name);
-        assert!(hits > 2000 && misses > 2000 && evictions > 2000 && dropped > 200);
+        println!(
+            "{}: {hits} hits, {misses} misses; fills: {evictions} evict, {overwritten} overwrite, {dropped} dropped",
+            design.name
+        );
+        assert!(hits > 2000 && misses > 2000 && evictions > 2000 && overwritten > 500 && dropped > 2000);
         Ok(())
     })
 }
@@ -382,36 +457,86 @@ fn a_lookup_around_a_fill_sees_the_old_line_or_the_new_one_whole() -> Result<(),
         let mut rig = Rig::new(design, 2)?;
         for offset in -5i64..=6 {
             for wants_new in [false, true] {
-                if offset == 0 {
-                    continue;
-                }
-                rig.flush()?;
-                let names = rig.names_in(1, rig.config.mpt_ways as usize + 1);
-                let (new, old) = names.split_last().expect("there are names");
-                for name in old {
-                    rig.fill(*name)?;
-                }
-                // The set is full: the first one filled is replaced.
-                let wanted = if wants_new { *new } else { old[0] };
-                let brought = rig.good();
-                let mut found = None;
-                for cycle in -5..=6 {
-                    if cycle == 0 {
-                        rig.lookup(*new, brought.clone())?;
-                    } else if cycle == offset {
-                        found = rig.lookup(wanted, None)?;
-                    } else {
-                        rig.idle(1)?;
+                // Another entry, or the same one under other epochs, or the same one once more.
+                for kind in 0..3 {
+                    rig.flush()?;
+                    let names = rig.names_in(1, rig.config.mpt_ways as usize + 1);
+                    let (other, old) = names.split_last().expect("there are names");
+                    let mut old_line = None;
+                    for name in old {
+                        let line = rig.fill_alone(*name)?;
+                        old_line.get_or_insert(line);
                     }
-                }
-                rig.idle(LATENCY_CYCLES)?;
-                let sees_fill = offset >= FILL_CYCLES.cast_signed();
-                assert_eq!(found.is_some(), wants_new == sees_fill, "{offset} cycles after the fill");
-                if wants_new && sees_fill {
-                    assert_eq!(found, brought.map(|brought| brought.line), "{offset} cycles after the fill");
+                    // The set is full: the first one filled is replaced.
+                    let new = match kind {
+                        0 => *other,
+                        1 => Name { epoch: old[0].epoch ^ 1, ..old[0] },
+                        _ => old[0],
+                    };
+                    let wanted = if wants_new { new } else { old[0] };
+                    let new_line = rig.random_line();
+                    let mut due = 0;
+                    for cycle in -5..=6 {
+                        let lookup = (cycle == offset).then_some(wanted);
+                        due = if cycle == offset { rig.bench.cycles() + FOUND_CYCLES } else { due };
+                        let fill = (cycle == 0).then(|| (new, new_line.clone()));
+                        rig.cycle(Step { lookup, fill, ..Step::default() })?;
+                        // Of what is found the reference knows when it is looked up.
+                        if cycle != offset {
+                            continue;
+                        }
+                        let sees_fill = offset >= FILL_CYCLES.cast_signed();
+                        let seen = if sees_fill { (new, Some(&new_line)) } else { (old[0], old_line.as_ref()) };
+                        let expected = if seen.0 == wanted { seen.1 } else { None };
+                        assert_eq!(rig.found[&due].as_ref(), expected, "{offset} cycles after the fill, kind {kind}");
+                    }
+                    rig.idle(SETTLED_CYCLES)?;
                 }
             }
         }
+        Ok(())
+    })
+}
+
+#[test]
+fn an_entry_is_found_under_its_own_epochs_only() -> Result<(), Error> {
+    DESIGNS.into_iter().try_for_each(|design| {
+        let mut rig = Rig::new(design, 8)?;
+        for set in [0, rig.config.mpt_sets - 1] {
+            let name = rig.name_in(set);
+            let mut line = rig.fill_alone(name)?;
+            for bit in 0..EPOCH_BITS {
+                assert_eq!(rig.look_up_alone(Name { epoch: name.epoch ^ 1 << bit, ..name })?, None, "bit {bit}");
+            }
+            assert_eq!(rig.look_up_alone(name)?, Some(line));
+            // Under other epochs it takes the same place.
+            let mut held = name;
+            for bit in 0..EPOCH_BITS {
+                let newer = Name { epoch: held.epoch ^ 1 << bit, ..held };
+                line = rig.fill_alone(newer)?;
+                assert_eq!(rig.look_up_alone(held)?, None, "bit {bit}");
+                assert_eq!(rig.look_up_alone(newer)?, Some(line), "bit {bit}");
+                held = newer;
+            }
+        }
+        assert_eq!(rig.reference.evictions, 0);
+        Ok(())
+    })
+}
+
+#[test]
+fn every_bit_of_the_owner_counts() -> Result<(), Error> {
+    DESIGNS.into_iter().try_for_each(|design| {
+        let mut rig = Rig::new(design, 9)?;
+        let name = rig.name_in(0);
+        let line = rig.fill_alone(name)?;
+        for bit in 0..INDEX_BITS {
+            assert_eq!(rig.look_up_alone(Name { index: name.index ^ 1 << bit, ..name })?, None, "bit {bit}");
+        }
+        for bit in 0..rig.config.table_set_bits() {
+            assert_eq!(rig.look_up_alone(Name { table_set: name.table_set ^ 1 << bit, ..name })?, None, "bit {bit}");
+        }
+        assert_eq!(rig.look_up_alone(name)?, Some(line));
         Ok(())
     })
 }
@@ -423,26 +548,32 @@ fn no_entry_is_held_twice() -> Result<(), Error> {
         let ways = rig.config.mpt_ways as usize;
         for gap in 1..=6 {
             for fills in 2..=5 {
-                rig.flush()?;
-                let names = rig.names_in(0, ways);
-                let first = rig.good();
-                let line = rig.lookup(names[0], first)?;
-                for _ in 1..fills {
-                    rig.idle(gap - 1)?;
-                    // Another line for the same entry: the one that is held stays.
-                    let brought = rig.good();
-                    rig.lookup(names[0], brought)?;
+                for changes_epoch in [false, true] {
+                    rig.flush()?;
+                    let names = rig.names_in(0, ways);
+                    let mut held = names[0];
+                    let mut line = rig.fill(held)?;
+                    let mut last = rig.bench.cycles() - 1;
+                    for _ in 1..fills {
+                        rig.idle(gap - 1)?;
+                        let name = Name { epoch: held.epoch ^ u32::from(changes_epoch), ..held };
+                        let now = rig.bench.cycles();
+                        let newer = rig.fill(name)?;
+                        if now - last > CLASH_CYCLES {
+                            (held, line, last) = (name, newer, now);
+                        }
+                    }
+                    rig.idle(SETTLED_CYCLES)?;
+                    // Were it in two ways, the others would not all find a place.
+                    for name in &names[1..] {
+                        rig.fill_alone(*name)?;
+                    }
+                    for name in &names[1..] {
+                        assert!(rig.look_up_alone(*name)?.is_some(), "{name:?} with gap {gap}");
+                    }
+                    assert_eq!(rig.look_up_alone(held)?, Some(line), "gap {gap}");
+                    assert_eq!(rig.reference.evictions, 0, "gap {gap}");
                 }
-                rig.idle(USE_CYCLES)?;
-                // Were it in two ways, the others would not all find a place.
-                for name in &names[1..] {
-                    rig.fill(*name)?;
-                }
-                for name in &names[1..] {
-                    assert!(rig.is_held(*name)?, "{name:?} with gap {gap}");
-                }
-                assert_eq!(rig.lookup(names[0], None)?, line, "gap {gap}");
-                rig.idle(LATENCY_CYCLES)?;
             }
         }
         Ok(())
@@ -450,40 +581,31 @@ fn no_entry_is_held_twice() -> Result<(), Error> {
 }
 
 #[test]
-fn the_second_of_two_fills_of_a_set_in_a_row_is_dropped() -> Result<(), Error> {
+fn a_fill_of_the_same_set_one_or_two_cycles_later_is_dropped() -> Result<(), Error> {
     DESIGNS.into_iter().try_for_each(|design| {
         let mut rig = Rig::new(design, 4)?;
-        let first = rig.name_in(0);
-        let others = [rig.names_in(0, 2), rig.names_in(1, 2)].concat();
-        for (other, is_kept) in others.into_iter().zip([false, false, true, true]) {
-            if other == first {
-                continue;
+        for gap in 1..=4 {
+            for set in 0..2 {
+                rig.flush()?;
+                let [first, second, third] = [0, set, 0].map(|set| rig.name_in(set));
+                let line = rig.fill(first)?;
+                rig.idle(gap - 1)?;
+                let other = rig.fill(second)?;
+                rig.idle(SETTLED_CYCLES)?;
+                let is_kept = set == 1 || gap > CLASH_CYCLES;
+                assert_eq!(rig.look_up_alone(second)?, is_kept.then_some(other), "gap {gap}");
+                let holds_both = set == 1 || rig.config.mpt_ways > 1;
+                let first_line = (!is_kept || holds_both).then_some(line);
+                assert_eq!(rig.look_up_alone(first)?, first_line, "gap {gap}");
+                // A fill that was dropped makes no other one drop.
+                rig.flush()?;
+                rig.fill(first)?;
+                rig.idle(1)?;
+                rig.fill(second)?;
+                let line = rig.fill(third)?;
+                rig.idle(SETTLED_CYCLES)?;
+                assert_eq!(rig.look_up_alone(third)?, Some(line));
             }
-            rig.flush()?;
-            for name in [first, other] {
-                let brought = rig.good();
-                rig.lookup(name, brought)?;
-            }
-            rig.idle(USE_CYCLES)?;
-            assert_eq!((rig.is_held(first)?, rig.is_held(other)?), (true, is_kept));
-        }
-        Ok(())
-    })
-}
-
-#[test]
-fn what_is_not_good_passes_through_and_is_not_cached() -> Result<(), Error> {
-    DESIGNS.into_iter().try_for_each(|design| {
-        let mut rig = Rig::new(design, 5)?;
-        for status in 0..=255 {
-            for is_valid in [false, true] {
-                let name = rig.name_in(u32::from(status) % rig.config.mpt_sets);
-                let line = rig.random_line(is_valid);
-                rig.lookup(name, Some(Brought { status, line }))?;
-                rig.idle(USE_CYCLES)?;
-                assert_eq!(rig.is_held(name)?, is_valid && status == Status::Ok.code(), "status {status}");
-            }
-            rig.flush()?;
         }
         Ok(())
     })
@@ -494,24 +616,57 @@ fn the_least_recently_used_half_is_replaced() -> Result<(), Error> {
     for design in [&dut::MPT_CACHE, &dut::MPT_CACHE_DEFAULT] {
         let mut rig = Rig::new(design, 6)?;
         let ways = rig.config.mpt_ways as usize;
-        for reused in 0..ways {
-            rig.flush()?;
-            let names = rig.names_in(1, ways + 1);
-            for name in &names[..ways] {
-                rig.fill(*name)?;
-            }
-            // Fills alternate between the halves: 0 and 2 are in one, 1 and 3 in the other.
-            assert!(rig.is_held(names[reused])?);
-            rig.fill(names[ways])?;
-            let replaced = match (ways, reused) {
-                (2, _) => 1 - reused,
-                (_, 0 | 2) => 1,
-                _ => 0,
-            };
-            for (number, name) in names.iter().enumerate() {
-                assert_eq!(rig.is_held(*name)?, number != replaced, "name {number} after a use of name {reused}");
+        // A lookup, or one that is not valid, which is no use.
+        for is_ghost in [false, true] {
+            for reused in 0..ways {
+                rig.flush()?;
+                let names = rig.names_in(1, ways + 1);
+                for name in &names[..ways] {
+                    rig.fill_alone(*name)?;
+                }
+                // Fills alternate between the halves: 0 and 2 are in one, 1 and 3 in the other.
+                rig.cycle(Step { lookup: Some(names[reused]), is_ghost, ..Step::default() })?;
+                rig.idle(SETTLED_CYCLES)?;
+                rig.fill_alone(names[ways])?;
+                let replaced = match (ways, reused) {
+                    _ if is_ghost => 0,
+                    (2, _) => 1 - reused,
+                    (_, 0 | 2) => 1,
+                    _ => 0,
+                };
+                for (number, name) in names.iter().enumerate() {
+                    let is_held = rig.look_up_alone(*name)?.is_some();
+                    assert_eq!(is_held, number != replaced, "name {number} after a use of name {reused}");
+                }
             }
         }
+    }
+    Ok(())
+}
+
+#[test]
+fn of_a_hit_and_a_fill_in_one_cycle_the_hit_counts_as_use() -> Result<(), Error> {
+    let mut rig = Rig::new(&dut::MPT_CACHE, 11)?;
+    for offset in -2i64..=2 {
+        rig.flush()?;
+        let [first, second, third, elsewhere] = {
+            let names = rig.names_in(0, 3);
+            [names[0], names[1], names[2], rig.name_in(1)]
+        };
+        rig.fill_alone(elsewhere)?;
+        rig.fill_alone(first)?;
+        // The fill of the second, with a hit in another set around it.
+        let line = rig.random_line();
+        for cycle in -2..=2 {
+            let lookup = (cycle == offset).then_some(elsewhere);
+            let fill = (cycle == 0).then(|| (second, line.clone()));
+            rig.cycle(Step { lookup, fill, ..Step::default() })?;
+        }
+        rig.idle(SETTLED_CYCLES)?;
+        rig.fill_alone(third)?;
+        // Where the fill's use is not noted, its own line is the one to go.
+        let is_second_held = rig.look_up_alone(second)?.is_some();
+        assert_eq!(is_second_held, offset != 0, "hit {offset} cycles after the fill");
     }
     Ok(())
 }
@@ -521,14 +676,10 @@ fn flush_and_reset_empty_every_way() -> Result<(), Error> {
     DESIGNS.into_iter().try_for_each(|design| {
         let mut rig = Rig::new(design, 7)?;
         for round in 0..6 {
-            let mut names = Vec::new();
-            for set in 0..rig.config.mpt_sets {
-                names.extend(rig.names_in(set, rig.config.mpt_ways as usize));
-            }
+            let names = rig.names_of_all_ways();
             // With fills under way to the last.
             for name in names.iter().chain(names.iter().rev()) {
-                let brought = rig.good();
-                rig.lookup(*name, brought)?;
+                rig.fill(*name)?;
             }
             rig.idle(round / 2)?;
             if round % 2 == 0 {
@@ -537,10 +688,46 @@ fn flush_and_reset_empty_every_way() -> Result<(), Error> {
                 rig.reset()?;
             }
             for name in &names {
-                assert!(rig.lookup(*name, None)?.is_none());
+                assert!(rig.look_up(*name)?.is_none());
             }
-            rig.idle(LATENCY_CYCLES)?;
-            assert!(rig.expected.is_empty());
+            rig.idle(SETTLED_CYCLES)?;
+            assert!(rig.found.is_empty());
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn nothing_is_found_or_entered_from_the_flush_until_ready() -> Result<(), Error> {
+    DESIGNS.into_iter().try_for_each(|design| {
+        let mut rig = Rig::new(design, 12)?;
+        let sets = u64::from(rig.config.mpt_sets);
+        // In the cycle of the flush, in the first and last ones of the scrub, and around them.
+        let mut offsets: Vec<_> = (0..=3).chain(sets - 1..=sets + 2).collect();
+        offsets.dedup();
+        for set in [0, rig.config.mpt_sets - 1] {
+            for offset in &offsets {
+                let names = rig.names_in(set, 2);
+                rig.fill_alone(names[0])?;
+                assert!(rig.look_up_alone(names[0])?.is_some());
+                let line = rig.random_line();
+                for cycle in 0..=sets + 2 {
+                    // `cycle` checks that the lookup misses. Before the flush has begun it would hit.
+                    let is_due = cycle == *offset;
+                    rig.cycle(Step {
+                        lookup: is_due.then_some(names[0]),
+                        fill: is_due.then(|| (names[1], line.clone())),
+                        flush: cycle == 0,
+                        ..Step::default()
+                    })?;
+                }
+                rig.idle(SETTLED_CYCLES)?;
+                let is_entered = *offset > sets;
+                let kept = rig.look_up_alone(names[1])?;
+                assert_eq!(kept, is_entered.then_some(line), "{offset} cycles after the flush");
+                assert!(rig.look_up_alone(names[0])?.is_none());
+                rig.flush()?;
+            }
         }
         Ok(())
     })

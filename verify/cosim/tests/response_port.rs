@@ -8,10 +8,12 @@ use keywalk_cosim::{Beat, Bench, Error, Handle, Output, Received, Stall, StreamD
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-/// Cycles from a single beat to the response port.
-const SINGLE_LATENCY_CYCLES: u64 = 4;
-/// Cycles from a segment to the response port.
-const SEGMENT_LATENCY_CYCLES: u64 = 2;
+/// Cycles from a hit, past the queue, to the response port.
+const HIT_LATENCY_CYCLES: u64 = 1;
+/// The same from a hit or a walk's result through its queue.
+const QUEUE_LATENCY_CYCLES: u64 = 3;
+/// The same from a segment.
+const SEGMENT_LATENCY_CYCLES: u64 = 1;
 
 /// Waits for longer than any test takes, nearly from the start.
 const BLOCKED: Stall = Stall::percent(100).up_to(60_000);
@@ -29,10 +31,22 @@ enum Source {
 
 const SOURCES: [Source; 3] = [Source::Hit, Source::Walk, Source::Segment];
 
+impl Source {
+    fn latency_cycles(self) -> u64 {
+        match self {
+            Self::Hit => HIT_LATENCY_CYCLES,
+            Self::Walk => QUEUE_LATENCY_CYCLES,
+            Self::Segment => SEGMENT_LATENCY_CYCLES,
+        }
+    }
+}
+
 /// A beat that is to come out.
 struct Expected {
     response: Beat,
-    event: Option<Beat>,
+    /// As it went in.
+    beat: Beat,
+    names_a_table: bool,
     /// First cycle in which the block could see it.
     cycle: u64,
 }
@@ -48,6 +62,8 @@ struct Rig {
     single_place_freed: Output,
     sent: Output,
     finished: Output,
+    /// What comes with `finished`.
+    finished_fields: Vec<(&'static str, Output)>,
     failed: Output,
     event_valid: Output,
     /// Ports of the event's fields.
@@ -61,6 +77,8 @@ struct Rig {
     /// Source of every response that came out.
     served: Vec<Source>,
     beats: u64,
+    /// Hits that came out before an earlier one.
+    overtakings: u64,
     next_tag: u128,
     /// Pieces and results of other kinds, of 100 cycles without a beat.
     other_percent: u32,
@@ -74,6 +92,10 @@ impl Rig {
             .into_iter()
             .map(|name| Ok((name, bench.model().output(&format!("event_{name}"))?)))
             .collect::<Result<Vec<_>, Error>>()?;
+        let finished_fields = ["generation", "stamp", "tag", "function", "status"]
+            .into_iter()
+            .map(|name| Ok((name, bench.model().output(&format!("finished_{name}"))?)))
+            .collect::<Result<Vec<_>, Error>>()?;
         let mut rig = Self {
             random: bench.random(),
             hits: bench.driver("looked_up", Stall::NEVER)?,
@@ -83,6 +105,7 @@ impl Rig {
             single_place_freed: bench.model().output("single_place_freed")?,
             sent: bench.model().output("sent")?,
             finished: bench.model().output("finished")?,
+            finished_fields,
             failed: bench.model().output("failed")?,
             event_valid: bench.model().output("event_valid")?,
             event_fields,
@@ -91,6 +114,7 @@ impl Rig {
             open: None,
             served: Vec::new(),
             beats: 0,
+            overtakings: 0,
             next_tag: 0,
             other_percent: 50,
             bench,
@@ -140,9 +164,12 @@ impl Rig {
                 ("length", if is_ok { beat.get("length")? } else { 0 }),
             ],
         )?;
-        // A beat with the fields that an event takes from it.
-        let event = status.names_a_table().then(|| beat.clone());
-        self.expected[source as usize].push_back(Expected { response, event, cycle: self.bench.cycles() });
+        self.expected[source as usize].push_back(Expected {
+            response,
+            beat: beat.clone(),
+            names_a_table: status.names_a_table(),
+            cycle: self.bench.cycles(),
+        });
         Ok(())
     }
 
@@ -181,7 +208,7 @@ impl Rig {
         for number in 0..count {
             let status = if number < good { Status::Ok } else { failure.unwrap_or(Status::Ok) };
             let mut beat = Beat::random_with(&shape, &[("status", status.code().into())], &mut self.random)?;
-            for field in ["tag", "is_remote", "function", "mpt_index"] {
+            for field in ["tag", "is_remote", "function", "mpt_index", "admission"] {
                 beat.set(field, common.get(field)?)?;
             }
             if status != Status::Ok {
@@ -228,16 +255,30 @@ impl Rig {
         let received = self.bench[self.responses].pop();
         let cycle = self.bench.cycles();
         assert_eq!(self.is_set(self.sent), received.is_some(), "sent in cycle {cycle}");
-        let (mut is_last, mut is_failed, mut event) = (false, false, None);
-        if let Some(received) = received {
-            is_last = received.get("last")? == 1;
-            is_failed = received.get("status")? != 0;
-            event = self.check(&received)?;
-        }
+        let sent = match received {
+            Some(received) => Some(self.check(&received)?),
+            None => None,
+        };
+        let is_last = sent.as_ref().is_some_and(|sent| sent.response.get("last") == Ok(1));
         assert_eq!(self.is_set(self.finished), is_last, "finished in cycle {cycle}");
+        let is_failed = sent.as_ref().is_some_and(|sent| sent.response.get("status") != Ok(0));
         assert_eq!(self.is_set(self.failed), is_failed, "failed in cycle {cycle}");
-        assert_eq!(self.is_set(self.event_valid), event.is_some(), "event in cycle {cycle}");
-        if let Some((beat, response)) = event {
+        let is_event = sent.as_ref().is_some_and(|sent| sent.names_a_table);
+        assert_eq!(self.is_set(self.event_valid), is_event, "event in cycle {cycle}");
+        let Some(Expected { response, beat, .. }) = sent else { return Ok(()) };
+        let model = self.bench.model();
+        if is_last {
+            let admission = beat.get("admission")?;
+            for (name, port) in &self.finished_fields {
+                let wanted = match *name {
+                    "generation" => admission & 1,
+                    "stamp" => admission >> 1,
+                    name => response.get(name)?,
+                };
+                assert_eq!(model.get_wide(*port), wanted, "finished_{name} of {beat:?}");
+            }
+        }
+        if is_event {
             for (name, port) in &self.event_fields {
                 let wanted = match *name {
                     "is_context" => 0,
@@ -245,28 +286,51 @@ impl Rig {
                     "va" => beat.get("va")?,
                     name => response.get(name)?,
                 };
-                assert_eq!(self.bench.model().get_wide(*port), wanted, "{name} of the event of {beat:?}");
+                assert_eq!(model.get_wide(*port), wanted, "{name} of the event of {beat:?}");
             }
         }
         Ok(())
     }
 
-    /// Compares a beat, and gives what its event is made of, if there is one.
-    fn check(&mut self, received: &Received) -> Result<Option<(Beat, Beat)>, Error> {
+    /// Compares a beat with what was expected, and gives that.
+    fn check(&mut self, received: &Received) -> Result<Expected, Error> {
         self.beats += 1;
-        let source = SOURCES[received.get("tag")? as usize & 3];
+        let tag = received.get("tag")?;
+        let source = SOURCES[tag as usize & 3];
         assert!(self.open.is_none_or(|open| open == source), "{received:?} between the beats of another response");
-        let expected = self.expected[source as usize].pop_front().expect("no beat comes out twice");
+        let queue = &mut self.expected[source as usize];
+        let mut position = 0;
+        if source == Source::Hit {
+            let found = queue.iter().position(|expected| expected.response.get("tag") == Ok(tag));
+            position = found.expect("no beat comes out twice");
+        }
+        let expected = queue.remove(position).expect("no beat comes out twice");
         assert_eq!(received.beat, expected.response);
-        let least = if source == Source::Segment { SEGMENT_LATENCY_CYCLES } else { SINGLE_LATENCY_CYCLES };
-        assert!(received.valid_cycle >= expected.cycle + least);
+        let latency_cycles = received.valid_cycle - expected.cycle;
+        assert!(latency_cycles >= source.latency_cycles());
+        // A hit came past the queue, or it could not, for something else was waiting or on its way out.
+        if source == Source::Hit && latency_cycles != HIT_LATENCY_CYCLES {
+            assert!(latency_cycles >= QUEUE_LATENCY_CYCLES);
+        }
+        if source == Source::Hit && latency_cycles == HIT_LATENCY_CYCLES {
+            let is_seen = |walk: &Expected| walk.cycle + QUEUE_LATENCY_CYCLES - 1 <= expected.cycle;
+            assert!(!self.expected[Source::Walk as usize].iter().any(is_seen), "a hit passed a walk that waits");
+        }
+        if position > 0 {
+            // Only one that is still on its way through the queue is overtaken.
+            self.overtakings += 1;
+            assert_eq!(latency_cycles, HIT_LATENCY_CYCLES);
+            let earliest = expected.cycle - (QUEUE_LATENCY_CYCLES - HIT_LATENCY_CYCLES - 1);
+            let queue = &self.expected[source as usize];
+            assert!(queue.iter().take(position).all(|other| other.cycle >= earliest), "an old hit was overtaken");
+        }
         self.open = None;
         if expected.response.get("last")? == 1 {
             self.served.push(source);
         } else {
             self.open = Some(source);
         }
-        Ok(expected.event.map(|beat| (beat, expected.response)))
+        Ok(expected)
     }
 
     fn pending(&self) -> usize {
@@ -355,7 +419,9 @@ fn random_responses_come_out_once_and_whole() -> Result<(), Error> {
         (Stall::percent(40).up_to(6), Stall::percent(20).up_to(20), 60),
         (Stall::percent(50).up_to(4), Stall::NEVER, 20),
         (Stall::NEVER, Stall::percent(80).up_to(5), 100),
+        (Stall::NEVER, Stall::NEVER, 15),
     ];
+    let mut overtakings = 0;
     for (case, (segment_stall, response_stall, percent)) in cases.into_iter().enumerate() {
         let mut rig = Rig::new(10 + case as u64, segment_stall, response_stall)?;
         for _ in 0..3000 {
@@ -381,9 +447,11 @@ fn random_responses_come_out_once_and_whole() -> Result<(), Error> {
             rig.cycle()?;
         }
         rig.finish(5_000)?;
+        overtakings += rig.overtakings;
         let counts = SOURCES.map(|source| rig.served.iter().filter(|served| **served == source).count());
         assert!(counts.iter().all(|count| *count > 20), "case {case}: {counts:?} responses");
     }
+    assert!(overtakings > 4, "{overtakings} hits were overtaken");
     Ok(())
 }
 
@@ -425,7 +493,7 @@ fn each_source_takes_its_time_and_one_beat_follows_per_cycle() -> Result<(), Err
     for source in SOURCES {
         let mut rig = Rig::new(21, Stall::NEVER, Stall::NEVER)?;
         rig.other_percent = 0;
-        let latency_cycles = if source == Source::Segment { SEGMENT_LATENCY_CYCLES } else { SINGLE_LATENCY_CYCLES };
+        let latency_cycles = source.latency_cycles();
         if source == Source::Segment {
             // Responses of 1 to 24 segments without a gap: 300 beats.
             for segments in 1..=24 {
@@ -444,6 +512,56 @@ fn each_source_takes_its_time_and_one_beat_follows_per_cycle() -> Result<(), Err
         }
         assert_eq!(rig.bench.cycles() - start, BEATS + latency_cycles, "{source:?}");
         rig.finish(1)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_hit_passes_while_nobody_waits_and_may_overtake_the_one_before() -> Result<(), Error> {
+    let mut rig = Rig::new(25, Stall::NEVER, Stall::NEVER)?;
+    rig.other_percent = 0;
+    let responses = rig.responses;
+    let next = |rig: &mut Rig, is_first: bool| -> Result<(), Error> {
+        if is_first {
+            rig.push_segments(1, None, false)?;
+        }
+        rig.push_single(Source::Hit, Status::Ok, false)?;
+        rig.cycle()
+    };
+    // A segment is in the way of the first hit. The second one comes so many cycles later.
+    for gap in 0..6 {
+        rig.served.clear();
+        let before = rig.overtakings;
+        next(&mut rig, true)?;
+        rig.run(gap)?;
+        next(&mut rig, false)?;
+        rig.finish(20)?;
+        // In the cycle right behind it passes the first, which nobody sees yet. One cycle later the first one is chosen.
+        assert_eq!(rig.overtakings - before, u64::from(gap == 0), "gap {gap}");
+    }
+    // One of a response of several segments is still to come: no hit passes between them.
+    for segments in [2, 3] {
+        rig.served.clear();
+        let segment_driver = rig.segments;
+        rig.push_segments(segments, None, false)?;
+        rig.cycle()?;
+        rig.bench[segment_driver].set_stall(BLOCKED);
+        rig.push_single(Source::Hit, Status::Ok, false)?;
+        rig.run(10)?;
+        assert!(rig.served.is_empty());
+        rig.bench[segment_driver].set_stall(Stall::NEVER);
+        rig.finish(20)?;
+        assert_eq!(rig.served, [Source::Segment, Source::Hit]);
+    }
+    // The port is not ready, with a beat on it or without one.
+    for beats in [0, 1] {
+        rig.bench[responses].set_stall(BLOCKED);
+        for _ in 0..=beats {
+            rig.push_single(Source::Hit, Status::Ok, false)?;
+            rig.run(3)?;
+        }
+        rig.bench[responses].set_stall(Stall::NEVER);
+        rig.finish(20)?;
     }
     Ok(())
 }

@@ -1,7 +1,10 @@
 //! The TLB against a TLB in plain data that sees fills and uses as late as the block says.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+mod common;
 
+use std::collections::{BTreeSet, HashMap, VecDeque};
+
+use common::Replacement;
 use keywalk_contract::{Config, Status, key::INDEX_BITS};
 use keywalk_cosim::{Beat, Bench, Dut, Error, Handle, Input, Output, Stall, StreamDriver, StreamSink, bits, dut};
 use rand::{Rng, RngExt};
@@ -9,19 +12,26 @@ use rand_chacha::ChaCha8Rng;
 
 const DESIGNS: [&Dut; 3] = [&dut::TLB, &dut::TLB_DEFAULT, &dut::TLB_LEAST];
 /// Cycles from a piece to its answer.
-const LATENCY_CYCLES: u64 = 3;
-/// Cycles from a result to the first piece that sees its page.
-const FILL_CYCLES: u64 = 4;
-/// A result is dropped when another of the same set was entered that many cycles before, or fewer.
+const LATENCY_CYCLES: u64 = 2;
+/// Cycles from a piece to the pulse that counts it.
+const PULSE_CYCLES: u64 = 3;
+/// Cycles from a fill to the first piece that sees its page.
+const FILL_CYCLES: u64 = 3;
+/// Cycles from a fill to the pulse that says that it replaced another page.
+const EVICTED_CYCLES: u64 = 2;
+/// A fill is dropped when another of the same set was entered that many cycles before, or fewer.
 const CLASH_CYCLES: u64 = 2;
-/// Cycles from a piece to the replacement state's update, of which results of that cycle and later know.
-const HIT_USE_CYCLES: u64 = 2;
-/// The same from a result.
-const FILL_USE_CYCLES: u64 = 3;
+/// Cycles from a piece that was found, and from a fill, to the first fill that knows of the use.
+const USE_CYCLES: u64 = 3;
+/// A fill tells pages apart by their names beyond the set number, folded to that many bits.
+const FILL_COMPARES_BITS: u32 = 17;
+/// Bits of the epochs in a key.
+const EPOCH_BITS: u32 = 14;
 
 /// A page of a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Page {
+    epoch: u32,
     table_set: u32,
     mpt_index: u32,
     /// log2 of the page's bytes.
@@ -31,11 +41,11 @@ struct Page {
 }
 
 /// What the TLB tells pages apart by.
-type Name = (u32, u32, u32);
+type Name = (u32, u32, u32, u32);
 
 impl Page {
     fn name(&self) -> Name {
-        (self.table_set, self.mpt_index, self.number as u32)
+        (self.epoch, self.table_set, self.mpt_index, self.number as u32)
     }
 
     fn set(&self, config: &Config) -> usize {
@@ -47,40 +57,56 @@ impl Page {
     }
 }
 
+/// The part of a name that fills compare, within a set.
+fn part(name: Name, config: &Config) -> u32 {
+    let (epoch, table_set, mpt_index, number) = name;
+    let owner = u128::from(epoch) << config.table_set_bits() | u128::from(table_set);
+    let key = (owner << INDEX_BITS | u128::from(mpt_index)) << 32 | u128::from(number);
+    let mut rest = key >> config.tlb_set_bits();
+    let mut folded = 0;
+    while rest != 0 {
+        folded ^= rest as u32 & ((1 << FILL_COMPARES_BITS) - 1);
+        rest >>= FILL_COMPARES_BITS;
+    }
+    folded
+}
+
 /// The reference.
 struct Reference {
     config: Config,
     ways: Vec<Vec<Option<(Name, u64)>>>,
-    /// Nodes of the replacement trees. What they begin with makes no difference, since all ways begin empty.
-    nodes: Vec<Vec<bool>>,
-    /// Pages that pieces do not see yet, with the cycle from which they do.
+    replacement: Replacement,
+    /// Pages that pieces and fills do not see yet, with the cycle from which they do.
     fills: VecDeque<(u64, usize, usize, (Name, u64))>,
-    /// Updates of the replacement state by the cycle in which they are made; there is one at most.
-    uses: BTreeMap<u64, (usize, usize)>,
-    /// Cycles and sets of the last results that were entered.
+    /// Cycles and sets of the last fills that were entered.
     entered: VecDeque<(u64, usize)>,
+    /// Cycles of the pulses for replaced pages.
+    evicted: BTreeSet<u64>,
     evictions: u32,
     overwritten: u32,
+    /// Pages overwritten by another one that is the same to fills.
+    confused: u32,
     dropped: u32,
 }
 
 impl Reference {
     fn new(config: &Config) -> Self {
-        let ways = config.tlb_ways as usize;
+        let (sets, ways) = (config.tlb_sets as usize, config.tlb_ways as usize);
         Self {
             config: config.clone(),
-            ways: vec![vec![None; ways]; config.tlb_sets as usize],
-            nodes: vec![vec![false; ways - 1]; config.tlb_sets as usize],
+            ways: vec![vec![None; ways]; sets],
+            replacement: Replacement::new(sets, ways),
             fills: VecDeque::new(),
-            uses: BTreeMap::new(),
             entered: VecDeque::new(),
+            evicted: BTreeSet::new(),
             evictions: 0,
             overwritten: 0,
+            confused: 0,
             dropped: 0,
         }
     }
 
-    /// Pages that pieces of that cycle see are entered.
+    /// Pages that are seen in that cycle are entered.
     fn advance(&mut self, cycle: u64) {
         while self.fills.front().is_some_and(|fill| fill.0 <= cycle) {
             let (_, set, way, entry) = self.fills.pop_front().expect("there is one");
@@ -88,28 +114,18 @@ impl Reference {
         }
     }
 
-    fn holding(&self, set: usize, name: Name) -> Option<usize> {
-        let is_holding = |way: &usize| self.ways[set][*way].is_some_and(|(held, _)| held == name);
-        let holding: Vec<_> = (0..self.ways[set].len()).filter(is_holding).collect();
-        assert!(holding.len() <= 1, "{name:?} is held by ways {holding:?}");
-        holding.first().copied()
-    }
-
     /// Page address that a piece of that cycle finds.
     fn look_up(&mut self, cycle: u64, page: &Page) -> Option<u64> {
         self.advance(cycle);
         let set = page.set(&self.config);
-        let way = self.holding(set, page.name())?;
-        // Replaces the update of a fill in the same cycle.
-        self.uses.insert(cycle + HIT_USE_CYCLES, (set, way));
+        let way = self.ways[set].iter().position(|way| way.is_some_and(|(held, _)| held == page.name()))?;
+        self.replacement.found(cycle + USE_CYCLES, set, way);
         self.ways[set][way].map(|(_, address)| address)
     }
 
-    /// Enters the page of a result of that cycle. A piece of the same cycle must have been looked up before.
+    /// Enters the page of a fill of that cycle. A piece of the same cycle must have been looked up before.
     fn enter(&mut self, cycle: u64, page: &Page, address: u64) {
-        if address == 0 || !address.is_multiple_of(4096) {
-            return;
-        }
+        self.advance(cycle);
         let set = page.set(&self.config);
         self.entered.retain(|(entered, _)| entered + CLASH_CYCLES >= cycle);
         if self.entered.iter().any(|(_, other)| *other == set) {
@@ -117,39 +133,26 @@ impl Reference {
             return;
         }
         self.entered.push_back((cycle, set));
-        // The tags are read one cycle after the result.
-        self.advance(cycle + 1);
-        let way = self.holding(set, page.name()).unwrap_or_else(|| self.victim(cycle, set));
-        match self.ways[set][way] {
-            Some((name, _)) if name == page.name() => self.overwritten += 1,
-            Some(_) => self.evictions += 1,
-            None => {}
-        }
-        self.fills.push_back((cycle + FILL_CYCLES, set, way, (page.name(), address)));
-        self.uses.entry(cycle + FILL_USE_CYCLES).or_insert((set, way));
-    }
-
-    fn victim(&mut self, cycle: u64, set: usize) -> usize {
-        while let Some(first) = self.uses.first_entry()
-            && *first.key() <= cycle
-        {
-            let (set, way) = first.remove();
-            // Every node on the path to the way points away from it.
-            let mut node = 0;
-            for level in (0..self.config.tlb_ways.trailing_zeros()).rev() {
-                let is_right = way >> level & 1;
-                self.nodes[set][node] = is_right == 0;
-                node = 2 * node + 1 + is_right;
+        let (name, config) = (page.name(), &self.config);
+        let is_same = |way: &Option<(Name, u64)>| way.is_some_and(|(held, _)| part(held, config) == part(name, config));
+        let way = match self.ways[set].iter().position(is_same) {
+            Some(way) => {
+                let is_held = self.ways[set][way].is_some_and(|(held, _)| held == name);
+                self.overwritten += u32::from(is_held);
+                self.confused += u32::from(!is_held);
+                way
             }
-        }
-        let mut node = 0;
-        let mut way = 0;
-        while node < self.nodes[set].len() {
-            let goes_right = usize::from(self.nodes[set][node]);
-            way = 2 * way + goes_right;
-            node = 2 * node + 1 + goes_right;
-        }
-        way
+            None => {
+                let way = self.replacement.victim(cycle, set);
+                if self.ways[set][way].is_some() {
+                    self.evictions += 1;
+                    self.evicted.insert(cycle + EVICTED_CYCLES);
+                }
+                way
+            }
+        };
+        self.fills.push_back((cycle + FILL_CYCLES, set, way, (name, address)));
+        self.replacement.filled(cycle + USE_CYCLES, set, way);
     }
 }
 
@@ -168,24 +171,36 @@ struct Expected {
     cycle: u64,
     piece: Piece,
     beat: Beat,
+    /// What comes on `held` with it.
+    held: Vec<u128>,
     /// Page address that it finds.
     found: Option<u64>,
 }
+
+/// What comes with a piece on `held`.
+const HELD_FIELDS: [&str; 8] =
+    ["tag", "function", "is_remote", "admission", "root", "hop_num", "ba_pg_sz", "page_count"];
 
 struct Rig {
     bench: Bench,
     random: ChaCha8Rng,
     config: Config,
     pieces: Handle<StreamDriver>,
-    results: Handle<StreamDriver>,
+    fills: Handle<StreamDriver>,
     answers: Handle<StreamSink>,
     flush: Input,
     ready: Output,
     hit: Output,
+    missed: Output,
+    evicted: Output,
     early_context: Output,
     early_slot: Output,
+    /// Ports of channel `held`, with their widths.
+    held: Vec<(&'static str, Input, u32)>,
     reference: Reference,
     expected: VecDeque<Expected>,
+    /// Cycles of the pulses of pieces that were looked up, and whether they were found.
+    pulses: VecDeque<(u64, bool)>,
     hits: u32,
     misses: u32,
 }
@@ -194,20 +209,32 @@ impl Rig {
     fn new(design: &'static Dut, seed: u64) -> Result<Self, Error> {
         let config = design.config().expect("the TLB is generated from a configuration");
         let mut bench = Bench::new(design, seed);
+        let held = HELD_FIELDS
+            .into_iter()
+            .map(|name| {
+                let port = format!("held_{name}");
+                let width = design.port(&port).map_or(0, |(_, port)| port.width);
+                Ok((name, bench.model().input(&port)?, width))
+            })
+            .collect::<Result<Vec<_>, Error>>()?;
         let mut rig = Self {
             pieces: bench.driver("piece", Stall::NEVER)?,
-            results: bench.driver("result", Stall::NEVER)?,
+            fills: bench.driver("fill", Stall::NEVER)?,
             answers: bench.sink("looked_up", Stall::NEVER)?,
             flush: bench.model().input("flush")?,
             ready: bench.model().output("ready")?,
             hit: bench.model().output("hit")?,
+            missed: bench.model().output("missed")?,
+            evicted: bench.model().output("evicted")?,
             early_context: bench.model().output("early_split_context")?,
             early_slot: bench.model().output("early_split_slot")?,
+            held,
             random: bench.random(),
             bench,
             reference: Reference::new(&config),
             config,
             expected: VecDeque::new(),
+            pulses: VecDeque::new(),
             hits: 0,
             misses: 0,
         };
@@ -218,6 +245,7 @@ impl Rig {
     fn reset(&mut self) -> Result<(), Error> {
         self.bench.reset(3)?;
         self.expected.clear();
+        self.pulses.clear();
         self.reference = Reference::new(&self.config);
         self.wait_for_scrub()
     }
@@ -240,62 +268,67 @@ impl Rig {
         self.wait_for_scrub()
     }
 
-    fn random_beat(&mut self, driver: Handle<StreamDriver>) -> Result<Beat, Error> {
-        let shape = self.bench[driver].channel().shape().clone();
-        let mut beat = Beat::zero(&shape);
-        for field in shape.fields() {
-            beat.set(&field.name, u128::from(self.random.next_u64() & bits::max(field.width)))?;
-        }
-        Ok(beat)
+    /// Random values for `held`.
+    fn random_held(&mut self) -> Vec<u128> {
+        let (random, held) = (&mut self.random, &self.held);
+        held.iter().map(|(_, _, width)| u128::from(random.next_u64() & bits::max(*width))).collect()
     }
 
-    /// One cycle with a piece and a result, where there are any. Gives the page address that the piece finds.
-    fn cycle(&mut self, piece: Option<Piece>, result: Option<(Page, u64)>) -> Result<Option<u64>, Error> {
+    /// One cycle with a piece and a fill, where there are any. Gives the page address that the piece finds.
+    fn cycle(&mut self, piece: Option<Piece>, fill: Option<(Page, u64)>) -> Result<Option<u64>, Error> {
         let cycle = self.bench.cycles();
         let mut found = None;
         if let Some(piece) = piece {
-            let mut beat = self.random_beat(self.pieces)?;
-            let last = piece.va.wrapping_add(piece.length).wrapping_sub(1);
-            for (name, value) in [
-                ("table_set", piece.page.table_set.into()),
-                ("mpt_index", piece.page.mpt_index.into()),
-                ("va", piece.va.into()),
-                ("last", (last as u32).into()),
-                ("status", piece.status.into()),
-                ("is_translated", piece.is_translated.into()),
-                ("is_empty", u128::from(piece.length == 0)),
-                ("page_mask", u128::from(piece.page.offset_mask() >> 12)),
-                ("virtual_page", (piece.page.number as u32).into()),
-            ] {
-                beat.set(name, value)?;
-            }
             if piece.is_translated {
                 found = self.reference.look_up(cycle, &piece.page);
             }
-            self.bench[self.pieces].push(beat.clone());
-            self.expected.push_back(Expected { cycle, piece, beat, found });
+            self.push_piece(piece, found)?;
         }
-        if let Some((page, address)) = result {
+        if let Some((page, address)) = fill {
             self.reference.enter(cycle, &page, address);
-            self.push_result(&page, address, 0, false)?;
+            self.push_fill(&page, address)?;
         }
         self.tick()?;
         Ok(found)
     }
 
-    fn push_result(&mut self, page: &Page, address: u64, status: u8, is_context: bool) -> Result<(), Error> {
-        let mut beat = self.random_beat(self.results)?;
-        for (name, value) in [
+    fn push_piece(&mut self, piece: Piece, found: Option<u64>) -> Result<(), Error> {
+        let cycle = self.bench.cycles();
+        let last = piece.va.wrapping_add(piece.length).wrapping_sub(1);
+        let values = [
+            ("epoch", piece.page.epoch.into()),
+            ("table_set", piece.page.table_set.into()),
+            ("mpt_index", piece.page.mpt_index.into()),
+            ("va", piece.va.into()),
+            ("last", (last as u32).into()),
+            ("status", piece.status.into()),
+            ("is_translated", piece.is_translated.into()),
+            ("is_empty", u128::from(piece.length == 0)),
+            ("page_shift", u128::from(piece.page.shift - 12)),
+            ("virtual_page", (piece.page.number as u32).into()),
+        ];
+        let shape = self.bench[self.pieces].channel().shape().clone();
+        let beat = Beat::random_with(&shape, &values, &mut self.random)?;
+        self.bench[self.pieces].push(beat.clone());
+        let held = self.random_held();
+        self.expected.push_back(Expected { cycle, piece, beat, held, found });
+        if piece.is_translated {
+            self.pulses.push_back((cycle + PULSE_CYCLES, found.is_some()));
+        }
+        Ok(())
+    }
+
+    fn push_fill(&mut self, page: &Page, address: u64) -> Result<(), Error> {
+        let shape = self.bench[self.fills].channel().shape().clone();
+        let values = [
+            ("epoch", page.epoch.into()),
             ("table_set", page.table_set.into()),
             ("mpt_index", page.mpt_index.into()),
             ("virtual_page", (page.number as u32).into()),
-            ("page", u128::from(address)),
-            ("status", status.into()),
-            ("is_context", is_context.into()),
-        ] {
-            beat.set(name, value)?;
-        }
-        self.bench[self.results].push(beat);
+            ("page", u128::from(address >> 12)),
+        ];
+        let beat = Beat::with(&shape, &values)?;
+        self.bench[self.fills].push(beat);
         Ok(())
     }
 
@@ -311,12 +344,26 @@ impl Rig {
             assert_eq!(u128::from(model.get(self.early_context)), early.beat.get("split_context")?);
             assert_eq!(u128::from(model.get(self.early_slot)), early.beat.get("split_slot")?);
         }
+        let pulse = match self.pulses.front() {
+            Some((cycle, is_found)) if *cycle == now => Some(*is_found),
+            _ => None,
+        };
+        self.pulses.retain(|(cycle, _)| *cycle > now);
+        assert_eq!(model.get(self.hit) == 1, pulse == Some(true), "hit in cycle {now}");
+        assert_eq!(model.get(self.missed) == 1, pulse == Some(false), "missed in cycle {now}");
+        let is_evicted = self.reference.evicted.remove(&now);
+        assert_eq!(model.get(self.evicted) == 1, is_evicted, "evicted in cycle {now}");
         let is_due = self.expected.front().is_some_and(|expected| expected.cycle + LATENCY_CYCLES == now);
         let expected = if is_due { self.expected.pop_front() } else { None };
-        let is_hit = expected.as_ref().is_some_and(|expected| expected.found.is_some());
-        assert_eq!(model.get(self.hit) == 1, is_hit, "hit in cycle {now}");
+        let held = match &expected {
+            Some(expected) => expected.held.clone(),
+            None => self.random_held(),
+        };
+        for ((_, port, _), value) in self.held.iter().zip(&held) {
+            self.bench.model_mut().set(*port, *value as u64);
+        }
         self.bench.cycle()?;
-        assert_eq!(self.bench[self.pieces].pending() + self.bench[self.results].pending(), 0);
+        assert_eq!(self.bench[self.pieces].pending() + self.bench[self.fills].pending(), 0);
         let answer = self.bench[self.answers].pop();
         assert_eq!(answer.is_some(), expected.is_some(), "an answer in cycle {now}");
         let (Some(answer), Some(expected)) = (answer, expected) else { return Ok(()) };
@@ -343,7 +390,8 @@ impl Rig {
         }
         for field in answer.beat.shape().fields() {
             let name = field.name.as_str();
-            let Some(value) = special.get(name).copied().or_else(|| beat.get(name).ok()) else {
+            let held_value = self.held.iter().position(|(held, _, _)| *held == name).map(|position| held[position]);
+            let Some(value) = held_value.or(special.get(name).copied()).or_else(|| beat.get(name).ok()) else {
                 assert!(name == "address", "field {name} is unknown");
                 continue;
             };
@@ -358,7 +406,8 @@ impl Rig {
         let mpt_index = self.random.random_range(0..1 << INDEX_BITS);
         let number = self.random.random_range(0..1u64 << (64 - shift)) & !(u64::from(self.config.tlb_sets) - 1);
         let number = number | ((u64::from(mpt_index) ^ set as u64) & (u64::from(self.config.tlb_sets) - 1));
-        Page { table_set: self.random.random_range(0..1 << self.config.table_set_bits()), mpt_index, shift, number }
+        let table_set = self.random.random_range(0..1 << self.config.table_set_bits());
+        Page { epoch: self.random.random_range(0..1 << EPOCH_BITS), table_set, mpt_index, shift, number }
     }
 
     /// Pages in that set that are told apart, among them some whose names differ in one bit, or in two that cancel out in
@@ -373,8 +422,9 @@ impl Rig {
                 page = *first;
                 let bit = self.random.random_range(0..32);
                 let is_in_set = bit < self.config.tlb_set_bits();
-                match self.random.random_range(0..3) {
-                    0 => page.table_set ^= 1,
+                match self.random.random_range(0..4) {
+                    0 => page.table_set ^= 1 & ((1 << self.config.table_set_bits()) - 1),
+                    3 => page.epoch ^= 1 << (bit % EPOCH_BITS),
                     1 if is_in_set => {
                         page.mpt_index ^= 1 << bit;
                         page.number ^= 1 << bit;
@@ -385,6 +435,19 @@ impl Rig {
                 }
             }
             if pages.iter().all(|other| other.name() != page.name()) {
+                pages.push(page);
+            }
+        }
+        pages
+    }
+
+    /// Pages in that set that fills tell apart.
+    fn pages_apart(&mut self, set: usize, count: usize) -> Vec<Page> {
+        let mut pages: Vec<Page> = Vec::new();
+        while pages.len() < count {
+            let page = self.page_in(set);
+            let is_apart = |other: &Page| part(other.name(), &self.config) != part(page.name(), &self.config);
+            if pages.iter().all(is_apart) {
                 pages.push(page);
             }
         }
@@ -480,18 +543,18 @@ fn what_needs_no_page_passes_through() -> Result<(), Error> {
 }
 
 #[test]
-fn a_page_is_found_four_cycles_after_its_result() -> Result<(), Error> {
+fn a_page_is_found_three_cycles_after_its_fill() -> Result<(), Error> {
     DESIGNS.into_iter().try_for_each(|design| {
         let mut rig = Rig::new(design, 3)?;
         for cycles in 0..10 {
             let page = rig.page_in(0);
             let piece = rig.piece_of(page);
             let address = rig.address();
-            let result = Some((page, address));
+            let fill = Some((page, address));
             let found = if cycles == 0 {
-                rig.cycle(Some(piece), result)?
+                rig.cycle(Some(piece), fill)?
             } else {
-                rig.cycle(None, result)?;
+                rig.cycle(None, fill)?;
                 rig.idle(cycles - 1)?;
                 rig.cycle(Some(piece), None)?
             };
@@ -510,7 +573,7 @@ fn a_lookup_around_a_fill_sees_the_old_page_or_the_new_one() -> Result<(), Error
         for offset in 0..8 {
             for wants_new in [false, true] {
                 rig.flush()?;
-                let pages = rig.pages_in(1, ways + 1);
+                let pages = rig.pages_apart(1, ways + 1);
                 let mut addresses = Vec::new();
                 for page in &pages[..ways] {
                     addresses.push(rig.enter(*page)?);
@@ -519,8 +582,8 @@ fn a_lookup_around_a_fill_sees_the_old_page_or_the_new_one() -> Result<(), Error
                 let piece = rig.piece_of(if wants_new { new } else { pages[0] });
                 let mut found = None;
                 for cycle in 0..8 {
-                    let result = (cycle == 0).then_some((new, address));
-                    let outcome = rig.cycle((cycle == offset).then_some(piece), result)?;
+                    let fill = (cycle == 0).then_some((new, address));
+                    let outcome = rig.cycle((cycle == offset).then_some(piece), fill)?;
                     found = found.or(outcome);
                 }
                 // The set is full: the page entered first is replaced.
@@ -539,17 +602,17 @@ fn a_page_found_again_replaces_its_address_and_is_not_held_twice() -> Result<(),
         let mut rig = Rig::new(design, 5)?;
         let ways = rig.config.tlb_ways as usize;
         for gap in 1..=6 {
-            for results in 2..=6 {
+            for fills in 2..=6 {
                 rig.flush()?;
-                let pages = rig.pages_in(0, ways);
+                let pages = rig.pages_apart(0, ways);
                 let mut entered = None;
-                for result in 0..results {
+                for fill in 0..fills {
                     let address = rig.address();
                     rig.cycle(None, Some((pages[0], address)))?;
                     rig.idle(gap - 1)?;
-                    // Results that follow one that was entered too soon are dropped.
+                    // Fills that follow one that was entered too soon are dropped.
                     let rounds_of_one = CLASH_CYCLES / gap + 1;
-                    if result % rounds_of_one == 0 {
+                    if fill % rounds_of_one == 0 {
                         entered = Some(address);
                     }
                 }
@@ -569,14 +632,14 @@ fn a_page_found_again_replaces_its_address_and_is_not_held_twice() -> Result<(),
 }
 
 #[test]
-fn results_of_one_set_too_close_together_are_dropped() -> Result<(), Error> {
+fn fills_of_one_set_too_close_together_are_dropped() -> Result<(), Error> {
     DESIGNS.into_iter().try_for_each(|design| {
         let mut rig = Rig::new(design, 6)?;
         for gap in 1..=5 {
             for other_set in [0, 1] {
                 rig.flush()?;
-                let first = rig.page_in(0);
-                let second = rig.page_in(other_set);
+                let [first, second] = rig.pages_apart(0, 2)[..] else { panic!("there are two pages") };
+                let second = if other_set == 0 { second } else { rig.page_in(other_set) };
                 for page in [first, second] {
                     let address = rig.address();
                     rig.cycle(None, Some((page, address)))?;
@@ -594,32 +657,52 @@ fn results_of_one_set_too_close_together_are_dropped() -> Result<(), Error> {
 }
 
 #[test]
-fn what_is_no_aligned_page_is_not_cached() -> Result<(), Error> {
+fn nothing_of_another_owner_or_epoch_is_found() -> Result<(), Error> {
     DESIGNS.into_iter().try_for_each(|design| {
-        let mut rig = Rig::new(design, 7)?;
-        // Zero, and every misalignment to 4 KiB.
-        for bit in 0..12 {
-            for address in [0, 1 << bit, 0x1234_5000 | 1 << bit, u64::MAX << bit & !(u64::MAX << 12)] {
-                let page = rig.page_in(bit % 2);
-                rig.cycle(None, Some((page, address)))?;
-                rig.idle(FILL_CYCLES)?;
-                assert_eq!(rig.find(page)?, None, "page address {address:#x}");
+        let mut rig = Rig::new(design, 10)?;
+        let page = rig.page_in(1);
+        let address = rig.enter(page)?;
+        let set_bits = rig.config.tlb_set_bits();
+        // One bit of each part of the key at a time. In the low bits of the index or the page number it is another set;
+        // in both of them it is the same one.
+        let mut others = Vec::new();
+        others.extend((0..EPOCH_BITS).map(|bit| Page { epoch: page.epoch ^ 1 << bit, ..page }));
+        let table_set_bits = rig.config.table_set_bits();
+        others.extend((0..table_set_bits).map(|bit| Page { table_set: page.table_set ^ 1 << bit, ..page }));
+        others.extend((0..INDEX_BITS).map(|bit| Page { mpt_index: page.mpt_index ^ 1 << bit, ..page }));
+        others.extend((0..32).map(|bit| Page { number: page.number ^ 1 << bit, ..page }));
+        others.extend((0..set_bits).map(|bit| Page {
+            mpt_index: page.mpt_index ^ 1 << bit,
+            number: page.number ^ 1 << bit,
+            ..page
+        }));
+        for other in others {
+            assert_eq!(rig.find(other)?, None, "{other:?} beside {page:?}");
+            assert_eq!(rig.find(page)?, Some(address));
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn pages_that_a_fill_cannot_tell_apart_replace_each_other() -> Result<(), Error> {
+    DESIGNS.into_iter().try_for_each(|design| {
+        let mut rig = Rig::new(design, 11)?;
+        for _ in 0..20 {
+            let page = rig.page_in(0);
+            // Two bits of the page number that cancel out.
+            for bit in rig.config.tlb_set_bits()..32 - FILL_COMPARES_BITS {
+                let other = Page { number: page.number ^ 1 << bit ^ 1 << (bit + FILL_COMPARES_BITS), ..page };
+                rig.enter(page)?;
+                let address = rig.enter(other)?;
+                assert_eq!(rig.find(page)?, None);
+                assert_eq!(rig.find(other)?, Some(address));
+                // None but that one was replaced, and no way holds what was there before.
+                rig.enter(page)?;
+                assert_eq!(rig.find(other)?, None);
             }
         }
-        // Failures and pages of queue buffers.
-        for status in 0..=255 {
-            for is_context in [false, true] {
-                let page = rig.page_in(1);
-                let address = rig.address();
-                if status == 0 && !is_context {
-                    continue;
-                }
-                rig.push_result(&page, address, status, is_context)?;
-                rig.idle(1 + FILL_CYCLES)?;
-                assert_eq!(rig.find(page)?, None, "status {status}, is_context {is_context}");
-            }
-        }
-        assert_eq!(rig.hits, 0);
+        assert!(rig.reference.confused >= 40);
         Ok(())
     })
 }
@@ -630,7 +713,7 @@ fn the_least_recently_used_half_is_replaced() -> Result<(), Error> {
         let mut rig = Rig::new(design, 8)?;
         let ways = rig.config.tlb_ways as usize;
         for reused in 0..ways {
-            let pages = rig.pages_in(reused, ways + 1);
+            let pages = rig.pages_apart(reused, ways + 1);
             for page in &pages[..ways] {
                 rig.enter(*page)?;
             }
@@ -651,15 +734,16 @@ fn the_least_recently_used_half_is_replaced() -> Result<(), Error> {
 }
 
 #[test]
-fn random_pieces_and_results() -> Result<(), Error> {
+fn random_pieces_and_fills() -> Result<(), Error> {
     DESIGNS.into_iter().enumerate().try_for_each(|(case, design)| {
         let mut rig = Rig::new(design, 20 + case as u64)?;
-        let (mut evictions, mut overwritten, mut dropped) = (0, 0, 0);
+        let (mut evictions, mut overwritten, mut confused, mut dropped) = (0, 0, 0, 0);
         for phase in 0..12 {
             let ways = rig.config.tlb_ways as usize;
             let mut pages = rig.pages_in(0, ways + 1 + phase % 2);
+            pages.extend(rig.pages_apart(1, ways + 1));
             pages.extend(rig.pages_in(rig.config.tlb_sets as usize - 1, ways + 1));
-            let (piece_percent, result_percent) = [(100, 100), (100, 20), (30, 30), (60, 10)][phase % 4];
+            let (piece_percent, fill_percent) = [(100, 100), (100, 20), (30, 30), (60, 10)][phase % 4];
             for _ in 0..3000 {
                 let piece = if rig.random.random_range(0..100) < piece_percent {
                     let page = pages[rig.random.random_range(0..pages.len())];
@@ -674,24 +758,16 @@ fn random_pieces_and_results() -> Result<(), Error> {
                 } else {
                     None
                 };
-                let mut result = None;
-                if rig.random.random_range(0..100) < result_percent {
+                let mut fill = None;
+                if rig.random.random_range(0..100) < fill_percent {
                     let page = pages[rig.random.random_range(0..pages.len())];
-                    let address = match rig.random.random_range(0..16) {
-                        0 => 0,
-                        1 => rig.random.next_u64() | 1,
-                        _ => rig.address(),
-                    };
-                    match rig.random.random_range(0..16) {
-                        0 => rig.push_result(&page, address, 24, false)?,
-                        1 => rig.push_result(&page, address, 0, true)?,
-                        _ => result = Some((page, address)),
-                    }
+                    fill = Some((page, rig.address()));
                 }
-                rig.cycle(piece, result)?;
+                rig.cycle(piece, fill)?;
             }
             evictions += rig.reference.evictions;
             overwritten += rig.reference.overwritten;
+            confused += rig.reference.confused;
             dropped += rig.reference.dropped;
             if phase % 2 == 0 {
                 rig.idle(FILL_CYCLES)?;
@@ -701,10 +777,12 @@ fn random_pieces_and_results() -> Result<(), Error> {
             }
         }
         println!(
-            "{}: {} hits, {} misses, {evictions} evictions, {overwritten} overwritten, {dropped} dropped",
+            "{}: {} hits, {} misses, {evictions} evictions, {overwritten} overwritten, {confused} confused, \
+             {dropped} dropped",
             design.name, rig.hits, rig.misses
         );
-        assert!(rig.hits > 2000 && rig.misses > 2000 && evictions > 1000 && overwritten > 1000 && dropped > 1000);
+        assert!(rig.hits > 2000 && rig.misses > 2000 && evictions > 500 && overwritten > 1000);
+        assert!(confused > 500 && dropped > 1000);
         Ok(())
     })
 }
@@ -737,6 +815,68 @@ fn flush_and_reset_empty_every_way() -> Result<(), Error> {
             }
             rig.idle(LATENCY_CYCLES + 1)?;
             assert!(rig.expected.is_empty());
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn nothing_is_found_or_entered_while_the_tags_are_scrubbed() -> Result<(), Error> {
+    DESIGNS.into_iter().try_for_each(|design| {
+        let mut rig = Rig::new(design, 12)?;
+        let sets = rig.config.tlb_sets as usize;
+        let pages: Vec<_> = (0..sets).map(|set| rig.page_in(set)).collect();
+        // A lookup just before its set is scrubbed, in that cycle, and behind it; after a flush and after a reset.
+        for is_reset in [false, true] {
+            for ahead in [1, 0, sets - 1] {
+                for page in &pages {
+                    rig.enter(*page)?;
+                }
+                rig.idle(PULSE_CYCLES)?;
+                if is_reset {
+                    rig.bench.reset(2)?;
+                    rig.expected.clear();
+                    rig.pulses.clear();
+                } else {
+                    rig.bench.model_mut().set(rig.flush, 1);
+                    rig.idle(1)?;
+                    rig.bench.model_mut().set(rig.flush, 0);
+                }
+                for cycle in 0..sets {
+                    assert_eq!(rig.bench.model().get(rig.ready), 0);
+                    let piece = rig.piece_of(pages[(cycle + ahead) % sets]);
+                    rig.push_piece(piece, None)?;
+                    // Into a set that has been scrubbed, where there is one.
+                    let address = rig.address();
+                    rig.push_fill(&pages[cycle.saturating_sub(1)], address)?;
+                    rig.tick()?;
+                }
+                assert_eq!(rig.bench.model().get(rig.ready), 1);
+                rig.reference = Reference::new(&rig.config);
+                for page in &pages {
+                    assert_eq!(rig.find(*page)?, None);
+                }
+            }
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn a_fill_before_a_flush_does_not_survive_it() -> Result<(), Error> {
+    DESIGNS.into_iter().try_for_each(|design| {
+        let mut rig = Rig::new(design, 13)?;
+        let sets = rig.config.tlb_sets as usize;
+        for set in [0, 1, 2 % sets, 3 % sets, sets - 1] {
+            for cycles_before in 0..6 {
+                let (page, address) = (rig.page_in(set), rig.address());
+                rig.push_fill(&page, address)?;
+                if cycles_before > 0 {
+                    rig.idle(cycles_before)?;
+                }
+                rig.flush()?;
+                assert_eq!(rig.find(page)?, None, "set {set}, {cycles_before} cycles before");
+            }
         }
         Ok(())
     })

@@ -1,0 +1,108 @@
+//! What the subcommands share: exit codes, refusals, output.
+
+pub mod bench;
+pub mod synth;
+
+use std::fs;
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use keywalk_verify::figures::{self, WholeFile};
+
+/// Everything passed.
+pub const PASSED: u8 = 0;
+/// Something failed.
+pub const FAILED: u8 = 1;
+/// Wrong usage, or input that cannot be used.
+pub const UNUSABLE: u8 = 2;
+/// A tool that is needed is missing.
+pub const TOOL_MISSING: u8 = 3;
+
+/// Why nothing was run.
+pub struct Refusal {
+    /// For the user.
+    pub message: String,
+    /// Exit code.
+    pub code: u8,
+}
+
+impl Refusal {
+    /// Wrong usage, or input that cannot be used.
+    pub fn unusable(message: impl ToString) -> Self {
+        Self { message: message.to_string(), code: UNUSABLE }
+    }
+
+    /// A tool is missing.
+    pub fn tool_missing(message: impl ToString) -> Self {
+        Self { message: message.to_string(), code: TOOL_MISSING }
+    }
+}
+
+/// A progress bar, on a terminal only. `unit`: what it counts.
+pub fn progress_bar(count: u64, unit: &str) -> ProgressBar {
+    if !io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::with_draw_target(Some(count), ProgressDrawTarget::stderr());
+    if let Ok(style) =
+        ProgressStyle::with_template(&format!("{{spinner}} {{pos}}/{{len}} {unit} {{elapsed}} {{wide_msg}}"))
+    {
+        bar.set_style(style);
+    }
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
+}
+
+/// Prints lines to standard output. A reader that has gone away is no reason to stop.
+pub fn print(lines: &[String]) {
+    let mut out = io::stdout().lock();
+    for line in lines {
+        let _ = writeln!(out, "{line}");
+    }
+    let _ = out.flush();
+}
+
+/// Prepares the file of `--json`, so that a path that cannot be written is refused before the work.
+pub fn json_file(path: Option<&Path>) -> Result<Option<WholeFile>, Refusal> {
+    let create = |path| WholeFile::create(path).map_err(|error| json_refusal(path, &error));
+    path.map(create).transpose()
+}
+
+/// A Markdown file, a part of which is to be replaced with figures.
+pub struct Readme {
+    path: PathBuf,
+    part: &'static str,
+    text: String,
+    file: WholeFile,
+}
+
+impl Readme {
+    /// Reads the file of `--readme`, so that one without such a part is refused before the work.
+    pub fn read(path: Option<&Path>, part: &'static str) -> Result<Option<Self>, Refusal> {
+        let Some(path) = path else { return Ok(None) };
+        let text = fs::read_to_string(path).map_err(|error| readme_refusal(path, &error))?;
+        if figures::with_part(&text, part, "").is_none() {
+            let lines = format!("the lines `<!-- {part} -->` and `<!-- /{part} -->`, between which figures go");
+            return Err(readme_refusal(path, &format!("lacks {lines}")));
+        }
+        let file = WholeFile::create(path).map_err(|error| readme_refusal(path, &error))?;
+        Ok(Some(Self { path: path.into(), part, text, file }))
+    }
+
+    /// Replaces the part.
+    pub fn write(self, content: &str) -> Result<(), Refusal> {
+        let text = figures::with_part(&self.text, self.part, content).unwrap_or(self.text);
+        self.file.write(&text).map_err(|error| readme_refusal(&self.path, &error))
+    }
+}
+
+fn readme_refusal(path: &Path, why: &dyn std::fmt::Display) -> Refusal {
+    Refusal::unusable(format!("--readme {}: {why}", path.display()))
+}
+
+/// Why the file of `--json` cannot be written.
+pub fn json_refusal(path: &Path, error: &io::Error) -> Refusal {
+    Refusal::unusable(format!("--json {}: {error}", path.display()))
+}
