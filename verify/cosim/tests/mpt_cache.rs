@@ -36,6 +36,8 @@ const USE_CYCLES: u64 = 2;
 const EVICTED_CYCLES: u64 = 2;
 /// Cycles after which everything has come out and is known.
 const SETTLED_CYCLES: u64 = 4;
+/// Bits of the epoch of the region's bucket, the lowest ones of the epochs.
+const REGION_EPOCH_BITS: u32 = 8;
 /// Bits of the epochs.
 const EPOCH_BITS: u32 = 14;
 
@@ -188,7 +190,7 @@ impl Rig {
         let config = design.config().expect("the cache is generated from a configuration");
         let mut bench = Bench::new(design, seed);
         let inputs = LateInputs::drive(&mut bench, |name| {
-            name == "early_index" || name.starts_with("lookup_") || name.starts_with("fill_")
+            ["early_index", "region_epoch"].contains(&name) || name.starts_with("lookup_") || name.starts_with("fill_")
         })?;
         let outputs = Outputs::watch(&mut bench, |name| {
             ["ready", "found", "page_shift", "evicted"].contains(&name) || name.starts_with("line_")
@@ -248,11 +250,18 @@ impl Rig {
         }
         let is_lost = is_scrubbed || step.flush;
         if let Some(name) = step.lookup {
+            // A replay brings its region epoch, a new request finds it beside; the other one of the two means nothing.
+            let is_replay = self.random.random();
+            let other = self.random.random_range(0..1 << REGION_EPOCH_BITS);
+            let region = name.epoch & ((1 << REGION_EPOCH_BITS) - 1);
+            let (brought, beside) = if is_replay { (region, other) } else { (other, region) };
             let fields = [
                 ("lookup_valid", u32::from(!step.is_ghost)),
                 ("lookup_table_set", name.table_set),
                 ("lookup_index", name.index),
-                ("lookup_epoch", name.epoch),
+                ("lookup_is_replay", u32::from(is_replay)),
+                ("lookup_epoch", name.epoch >> REGION_EPOCH_BITS << REGION_EPOCH_BITS | brought),
+                ("region_epoch", beside),
             ];
             let inputs = self.inputs;
             self.bench[inputs].push(now, [("early_index".into(), name.index.into())]);
