@@ -34,11 +34,11 @@ fn a_register_with_fields() {
         expect![[r#"
         ### `version`
 
-        Offset 0x004, read, reset 0x00000001. Version of the register map.
+        Offset 0x004, read, reset 0x00000002. Version of the register map.
 
         | Bits | Field | Reset | Meaning |
         | --- | --- | --- | --- |
-        | 15:0 | `minor` | 0x1 | Rises with every compatible change. |
+        | 15:0 | `minor` | 0x2 | Rises with every compatible change. |
         | 31:16 | `major` | 0x0 | Rises with every incompatible change. |
     "#]],
     );
@@ -64,8 +64,9 @@ fn a_stream_port() {
         expect![[r#"
             ### `s_axis_done`
 
-            All DMA of one response has completed. Every response is reported exactly once, an error too: reports are counted,
-             not matched. 24 bits of TDATA, to the engine.
+            All DMA of one response has completed. Every response is reported exactly once, an error too, at the earliest in the
+             cycle after its last beat. Reports are matched with responses by tag and function, as far as responses whose DMA is
+             outstanding have different ones; a report that matches nothing is ignored and counted. 24 bits of TDATA, to the engine.
 
             | Bits | Field | Width | Meaning |
             | --- | --- | --- | --- |
@@ -179,6 +180,14 @@ fn the_document_names_every_register_field_counter_status_port_and_configuration
         let row = format!("| {:#05x} | {:#05x} | `{}` |", counter.offset, counter.offset + 4, counter.name);
         assert_eq!(document.matches(&row).count(), 1, "{}", counter.name);
     }
+    for array in regs::ARRAYS {
+        assert!(document.contains(&format!("\n### Counters `{}`\n", array.name)), "{}", array.name);
+        for (number, element) in (0..array.count).filter_map(|number| Some((number, array.element?(number)))) {
+            let offset = array.offset_of(number);
+            let row = format!("| {offset:#05x} | {:#05x} | `{element}` | {number} |", offset + 4);
+            assert_eq!(document.matches(&row).count(), 1, "{element}");
+        }
+    }
     for status in Status::ALL {
         let local = status.severity().wire_class(false).name();
         let remote = status.severity().wire_class(true).name();
@@ -243,6 +252,16 @@ fn conditions(name: &dyn Fn(&str, &str) -> String) -> Vec<String> {
     }
     for counter in regs::COUNTERS {
         conditions.push(format!("{} == {}", name("counter", &format!("{}_offset", counter.name)), counter.offset));
+    }
+    for array in regs::ARRAYS {
+        let name = |constant: &str| name(&format!("counters_{}", array.name), constant);
+        conditions.push(format!("{} == {}", name("offset"), array.offset));
+        conditions.push(format!("{} == {}", name("count"), array.count));
+        let elements = (0..array.count).filter_map(|number| Some((number, array.element?(number))));
+        for (number, element) in elements {
+            let offset = format!("{} + {number} * {}", name("offset"), name("bytes"));
+            conditions.push(format!("{} == {offset}", name(&format!("{element}_offset"))));
+        }
     }
     for status in Status::ALL {
         conditions.push(format!("{} == {}", name("status", status.name()), status.code()));

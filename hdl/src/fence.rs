@@ -18,12 +18,12 @@
 //! `request_accepted` and `context_accepted` come at most three cycles after the generation was sampled,
 //! `response_finished` at most two cycles after the last beat, and `done` at the earliest in the cycle after it.
 //!
-//! **Latency and throughput.** Accepted to flip (new epochs and generation) 6 cycles, three more for each further
-//! invalidation of the batch; then the requests of the old generation and their DMA, [`SETTLE_CYCLES`] + 4 cycles at least.
-//! While a batch drains, the next one gathers: up to [`DEPTH`] invalidations are accepted, whatever came is flipped and
-//! drained together. An epoch of a table set wraps after 64 changes (256 of one bucket count as one): then admission is
-//! paused, everything drains, and the caches are scrubbed, before the flip. The HEM epoch wraps after 1024 changes, which
-//! pulses `pointer_flush` twice.
+//! **Latency and throughput.** Accepted to flip (new epochs and generation) 7 cycles, three more for each further
+//! invalidation of the batch; then until the requests of the old generation have finished and their DMA is reported, and
+//! 9 cycles at least: 16 in all where nothing is in flight. While a batch drains, the next one gathers: up to [`DEPTH`]
+//! invalidations are accepted, and whatever has gathered is flipped and drained together. An epoch of a table set wraps
+//! after 64 changes (256 of one bucket make one of every set): then admission is paused, everything drains, and the caches
+//! are scrubbed, before the flip. The HEM epoch wraps after 1024 changes, which pulses `pointer_flush` twice.
 //!
 //! **Timing.** Counts are compared straight off block RAM, one bit per LUT in a carry chain; the decision is a write enable.
 //!

@@ -11,9 +11,11 @@
 //! and puts the pointer into a cache. Either pipe makes one *step* of a lookup: the next read, or the end. The steps of
 //! both go through one [`Merge`], the landing pipe first. Only the end of a miss whose entry has landed goes its own way.
 //!
-//! Three caches hold pointers that reads have returned. That of chunk pointers has the configured shape. Those of the
-//! pointers one and two levels above have as many places, but one way: each of their pointers covers 512 chunks or more,
-//! so that few are in use. A key is the HEM epoch, the table set, the table, the alignment check at the acceptance, and
+//! Two caches hold pointers that reads have returned. That of chunk pointers has the configured shape. That of the pointers
+//! one level above has as many places, but one way: each of its pointers covers 512 chunks or more, so that few are in
+//! use. Those two levels above, which only tables of three hops have, are not cached: an MPT of 2^24 entries has one, and
+//! it is asked for only where one of the at most 512 pointers below is not known. A key is the HEM epoch, the table set,
+//! the table, the alignment check at the acceptance, and
 //! the chunk number without the bits that are counted below the level.
 //!
 //! Only a pointer that a lookup wanted is cached, and none of its neighbours in the line: a driver leaves stale pointers
@@ -23,7 +25,8 @@
 //!
 //! **Handshake.** Channels `miss`, `lookup` in and `replay`, `answer` out are ready/valid. The ready outputs depend on
 //! registers only: one of the two inputs has the turn, and the turn passes to the other one where that one waits.
-//! `line_request` is ready/valid, but what is offered may change from cycle to cycle until it is taken. `line_valid` has
+//! `line_request` is ready/valid, but what is offered may change from cycle to cycle until it is taken, and it is void
+//! where `line_request_cancel` is set: a lookup that ends without an entry takes its turn there too. `line_valid` has
 //! no ready: a line is taken in every cycle; `early_context` tells its context one cycle before. A context number on
 //! the table port is below `hem_contexts`. `geometry_write_valid` and `bt0_write_valid` carry one write per cycle and are
 //! ignored before `ready`. `pointer_flush`, `pointer_hit`, `pointer_miss`, `pointer_evicted` and `read_issued_<level>` are
@@ -61,7 +64,9 @@ use crate::records::{
     ADMISSION_BITS, Bt0Write, ContextAnswer, ContextLookup, GeometryWrite, HEM_EPOCH_BITS, LineRequest, LineResponse,
     MissRequest, Replay, line_context_bits,
 };
-use keywalk_contract::hem::{BA_ENTRY_BYTES_LOG2, ENTRY_BYTES_LOG2, PAGE_SHIFT_MIN, TABLE_BITS, TABLE_CODE_MTR};
+use keywalk_contract::hem::{
+    BA_ENTRY_BYTES_LOG2, ENTRY_BYTES_LOG2, HOP_MAX, PAGE_SHIFT_MIN, TABLE_BITS, TABLE_CODE_MTR,
+};
 use keywalk_contract::{Config, Status, Table, mpt_entry, status};
 
 /// Bits of an object number, and of everything that is divided out of it.
@@ -74,7 +79,7 @@ const LEVEL_INDEX_BITS: u32 = PAGE_ENTRIES_LOG2_MIN + 15;
 const SECOND_LAST_BITS: u32 = 16;
 /// Where two more levels follow: 32 bits less twice 10 or more, or 9 bits.
 const THIRD_LAST_BITS: u32 = 10;
-/// Bits of a chunk number that count above the level next to it, and above the level before that.
+/// Most significant bits that a chunk number has without one level index, and without two.
 const UPPER_BITS: u32 = INDEX_BITS - PAGE_ENTRIES_LOG2_MIN;
 const TOP_BITS: u32 = INDEX_BITS - 2 * PAGE_ENTRIES_LOG2_MIN;
 /// log2 of the smallest entry's bytes.
@@ -92,14 +97,9 @@ const LOW_BITS: u32 = 35;
 const _: () = assert!(LOW_BITS >= LEVEL_INDEX_BITS + BA_ENTRY_BYTES_LOG2, "what is added ends below");
 /// Bits of a page-aligned pointer that are not zero.
 const POINTER_BITS: u32 = 64 - PAGE_SHIFT_MIN;
-/// Levels of pointers that are read, and caches.
-const POINTER_LEVELS: usize = 3;
-/// Most sets of a cache of pointers above the chunks': the shortest number of a pointer tells them apart.
-const UPPER_SETS_MAX: u32 = 4096;
-const _: () = assert!(UPPER_SETS_MAX.ilog2() <= TOP_BITS, "set numbers are made of a pointer's number");
-/// Slices of a pointer's number, each as wide as a set number, that make the set number.
-const MIXED_SLICES: u32 = 3;
-const CACHE_NAMES: [&str; POINTER_LEVELS] = ["chunk_cache", "upper_cache", "top_cache"];
+/// Levels of pointers that are cached.
+const POINTER_LEVELS: usize = 2;
+const CACHE_NAMES: [&str; POINTER_LEVELS] = ["chunk_cache", "upper_cache"];
 /// Bits of the distance of a read: the number of pointers that it and the reads after it return. 0 for the entry.
 const DISTANCE_BITS: u32 = 2;
 
@@ -114,6 +114,8 @@ record! {
         slot_shift: 5,
         /// There are 2^32 objects or more per BT0 slot.
         is_slot_zero: 1,
+        /// log2 of the objects per page of chunk pointers.
+        upper_shift: 6,
     }
 }
 
@@ -196,8 +198,15 @@ record! {
         space: space_bits(config),
         chunk: INDEX_BITS,
         upper: UPPER_BITS,
-        top: TOP_BITS,
+        /// Sets of the caches.
+        chunk_set: config.hem_cache_sets.trailing_zeros(),
+        upper_set: upper_sets(config).trailing_zeros(),
     }
+}
+
+/// Sets of the cache of pointers above those to chunks.
+fn upper_sets(config: &Config) -> u32 {
+    config.hem_cache_sets * config.hem_cache_ways
 }
 
 /// Bits of the part of a key that all levels share.
@@ -222,11 +231,14 @@ record! {
         /// 1: context lookup. 0: miss.
         is_context: 1,
         generation: 1,
-        /// The address is to be read, unless the lookup has failed. Else it is the answer of a context lookup.
-        reads: 1,
-        /// The lookup has failed. Known late in the cycle.
+        /// The lookup ends: the address is the answer of a context lookup, or it has failed. Else the address is to be
+        /// read. Known late in the cycle, as is the next one.
+        is_end: 1,
         has_failed: 1,
-        status: SHORT_STATUS_BITS,
+        /// Which failure it is: whether it belongs to the landing pipe, and the first and the second one in order.
+        from_landing: 1,
+        is_first_failure: 1,
+        is_second_failure: 1,
         /// Number of the next read, or of the failure.
         level: 2,
         /// Pointers that this read and those after it return.
@@ -433,16 +445,28 @@ fn shift_right<'a>(value: Signal<'a>, amount: Signal<'a>, bits: u32) -> Signal<'
     value.resize(bits)
 }
 
-/// The set number's part of a key beside its lowest bits: so much of the chunk number that chunks far apart spread, and
-/// the table.
-fn mix<'a>(number: Signal<'a>, table: Signal<'a>, bits: u32) -> Signal<'a> {
-    let b = number.builder();
+/// Set number of all objects that agree from bit `shift` on: slices of `bits` bits of the object number, without what is
+/// below, and the table, in exclusive or. It needs no shifted number, which would be there too late.
+fn fold<'a>(index: Signal<'a>, shift: Signal<'a>, table: Signal<'a>, bits: u32) -> Signal<'a> {
+    let b = index.builder();
+    let counted: Vec<_> = (0..INDEX_BITS)
+        .map(|bit| {
+            if (bit + 1) >> shift.width() == 0 {
+                index.bit(bit) & shift.lt(b.literal((bit + 1).into(), shift.width()))
+            } else {
+                index.bit(bit)
+            }
+        })
+        .collect();
     let table = if bits > TABLE_BITS { table.concat(b.literal(0, bits - TABLE_BITS)) } else { table.low_bits(bits) };
-    let slices = (1..number.width().div_ceil(bits).min(MIXED_SLICES)).map(|slice| {
-        let low = slice * bits;
-        number.bits((low + bits).min(number.width()) - 1, low).resize(bits)
-    });
-    slices.fold(table, |folded, slice| folded ^ slice)
+    let set: Vec<_> = (0..bits)
+        .rev()
+        .map(|position| {
+            let slices = (position..INDEX_BITS).step_by(bits as usize).map(|bit| counted[bit as usize]);
+            slices.fold(table.bit(position), |folded, bit| folded ^ bit)
+        })
+        .collect();
+    concat(&set)
 }
 
 impl<'a> Parts<'_, '_, 'a> {
@@ -483,18 +507,14 @@ impl<'a> Parts<'_, '_, 'a> {
         concat(&kept)
     }
 
-    /// `value` with `size` times `step` low bits cleared.
-    fn mask_below(&self, value: Signal<'a>, size: Signal<'a>, step: u32) -> Signal<'a> {
+    /// `value` with `size` low bits cleared.
+    fn mask_below(&self, value: Signal<'a>, size: Signal<'a>) -> Signal<'a> {
         let largest = (1 << size.width()) - 1;
         let kept: Vec<_> = (0..value.width())
             .rev()
             .map(|bit| {
                 let value = value.bit(bit);
-                if bit / step >= largest {
-                    value
-                } else {
-                    value & size.lt(self.b.literal((bit / step + 1).into(), size.width()))
-                }
+                if bit < largest { value & size.lt(self.b.literal((bit + 1).into(), size.width())) } else { value }
             })
             .collect();
         concat(&kept)
@@ -574,6 +594,7 @@ impl<'a> Parts<'_, '_, 'a> {
             chunk_shift,
             slot_shift: slot_shift.low_bits(5),
             is_slot_zero: slot_shift.high_bits(2).any(),
+            upper_shift: page_entries_log2.low_bits(6) + chunk_shift.resize(6),
         };
         let shifts = delay_record(shifts, "geometry_write_q2");
         let limits = delay_record(limits, "geometry_write_q2");
@@ -680,14 +701,17 @@ impl<'a> Parts<'_, '_, 'a> {
                 index.bit(bit) & shifts.slot_shift.lt(first)
             })
             .collect();
-        let is_above = or_all(&above_slot) & !shifts.is_slot_zero & !is_divided;
+        let above_slot: Vec<_> = above_slot.chunks(4).map(or_all).collect();
+        let above_slot = concat(&above_slot).delay("s2_above_slot");
+        let is_undivided = (!shifts.is_slot_zero & !is_divided).delay("s2_is_undivided");
         let is_out_of_range = limits.last_object.lt(index);
         let chunk = shift_right(index, shifts.chunk_shift, INDEX_BITS).named("s1_chunk");
         let keys = Keys {
             space: concat(&[new.epoch, new.table_set, new.table, new.alignment_check]),
             chunk,
-            upper: self.mask_below(chunk.high_bits(UPPER_BITS), shifts.ba_pg_sz, 1),
-            top: self.mask_below(chunk.high_bits(TOP_BITS), shifts.ba_pg_sz, 2),
+            upper: self.mask_below(chunk.high_bits(UPPER_BITS), shifts.ba_pg_sz),
+            chunk_set: fold(index, shifts.chunk_shift, new.table, config.hem_cache_sets.trailing_zeros()),
+            upper_set: fold(index, shifts.upper_shift, new.table, upper_sets(config).trailing_zeros()),
         };
         memories.keys.write(new.context, keys, s1_valid);
         let undivided = Undivided {
@@ -702,7 +726,7 @@ impl<'a> Parts<'_, '_, 'a> {
             bt_num: limits.bt_num,
         };
         memories.undivided.write(new.context, undivided, s1_valid);
-        let caches = self.caches(s1_valid, shifts.hop_num, new.table, keys, learned, tables.is_written);
+        let caches = self.caches(s1_valid, shifts.hop_num, keys, learned, tables.is_written);
 
         // Stage 2: level indices and offset. The caches and the BT0 memory answer.
         let s2_valid = s1_valid.delay_reset("s2_valid");
@@ -712,8 +736,6 @@ impl<'a> Parts<'_, '_, 'a> {
         let hop_num = shifts.hop_num.delay("s2_hop_num");
         let ba_pg_sz = shifts.ba_pg_sz.delay("s2_ba_pg_sz");
         let is_out_of_range = is_out_of_range.delay("s2_is_out_of_range");
-        let is_above = is_above.delay("s2_is_above");
-        let is_divided = is_divided.delay("s2_is_divided");
         let slot = slot.delay("s2_slot");
         let chunk = chunk.delay("s2_chunk");
         let offset = index.low_bits(OFFSET_BITS).shift_left(limits.entry_shift);
@@ -723,7 +745,7 @@ impl<'a> Parts<'_, '_, 'a> {
         let second_last = self.mask_from(by_one, PAGE_ENTRIES_LOG2_MIN, ba_pg_sz);
         let by_two = shift_right(chunk.high_bits(TOP_BITS), ba_pg_sz.concat(b.flag(false)), THIRD_LAST_BITS);
         let third_last = self.mask_from(by_two, PAGE_ENTRIES_LOG2_MIN, ba_pg_sz);
-        let is_above = is_above | (slot.resize(modulo::DIVISOR_BITS).ge(limits.bt_num) & !is_divided);
+        let is_above = is_undivided & (above_slot.any() | slot.resize(modulo::DIVISOR_BITS).ge(limits.bt_num));
 
         // Stage 3: where to start, and the sum; the plan for what follows.
         let s3_valid = s2_valid.delay_reset("s3_valid");
@@ -738,21 +760,16 @@ impl<'a> Parts<'_, '_, 'a> {
         let last = last.delay("s3_last");
         let second_last = second_last.delay("s3_second_last");
         let third_last = third_last.delay("s3_third_last");
-        let [chunk_found, upper_found, top_found] = caches.hits;
-        let is_found = (chunk_found | upper_found | top_found).named("s3_is_found");
-        let distance = concat(&[
-            !chunk_found & !upper_found & (top_found | hop_num.bit(1)),
-            !chunk_found & (upper_found | (!top_found & hop_num.bit(0))),
-        ])
-        .named("s3_distance");
+        let [chunk_found, upper_found] = caches.hits;
+        let is_found = (chunk_found | upper_found).named("s3_is_found");
+        let distance =
+            concat(&[!is_found & hop_num.bit(1), !chunk_found & (upper_found | hop_num.bit(0))]).named("s3_distance");
         let [offset_addend, last_addend, second_addend] = self.addends(offset, last, second_last);
         let addends = [offset_addend, last_addend, second_addend, third_last.resize(LEVEL_INDEX_BITS)];
         let addend = select_tree(distance, &addends);
-        // The chunk cache gives zero where it has not found anything.
-        let [chunk_pointer, upper_pointer, top_pointer] = caches.pointers;
-        let starts_at_upper = (upper_found & !chunk_found).repeat(POINTER_BITS);
-        let starts_at_top = (top_found & !upper_found & !chunk_found).repeat(POINTER_BITS);
-        let found_page = chunk_pointer | (upper_pointer & starts_at_upper) | (top_pointer & starts_at_top);
+        // The caches give zero where they have not found anything.
+        let [chunk_pointer, upper_pointer] = caches.pointers;
+        let found_page = chunk_pointer | (upper_pointer & (!chunk_found).repeat(POINTER_BITS));
         let found_page = found_page.concat(b.literal(0, PAGE_SHIFT_MIN));
         let base = found_page | (bt0.address & (!is_found).repeat(64));
         let sum = self.sum(base, addend);
@@ -781,16 +798,16 @@ impl<'a> Parts<'_, '_, 'a> {
         let is_out_of_range = is_out_of_range.delay("s4_is_out_of_range");
         let is_unset = is_unset.delay("s4_is_unset");
         let has_failed = is_out_of_range | has_bad_base.delay("s4_has_bad_base");
-        let failure = is_unset.mux(self.status(Status::Bt0Unset), self.status(Status::HemMisaligned));
-        let failure = is_out_of_range.mux(self.status(Status::IndexOutOfRange), failure);
         let level = (hop_num - distance).delay("s4_level") & (!has_failed).repeat(2);
         let step = Step {
             context: new.context.delay("s4_context"),
             is_context: new.is_context.delay("s4_is_context"),
             generation: new.generation.delay("s4_generation"),
-            reads: (!has_answer).delay("s4_reads"),
+            is_end: has_failed | has_answer.delay("s4_has_answer"),
             has_failed,
-            status: failure & has_failed.repeat(SHORT_STATUS_BITS),
+            from_landing: b.flag(false),
+            is_first_failure: is_out_of_range,
+            is_second_failure: is_unset,
             level,
             distance: distance.delay("s4_distance"),
         };
@@ -805,33 +822,24 @@ impl<'a> Parts<'_, '_, 'a> {
         &self,
         s1_valid: Signal<'a>,
         hop_num: Signal<'a>,
-        table: Signal<'a>,
         keys: Keys<Signal<'a>>,
         learned: &Learned<'a>,
         is_written: Signal<'a>,
     ) -> Caches<'a> {
         let (b, config) = (self.b, self.config);
         let flush = (b.input("pointer_flush", 1) | is_written).delay_reset("flush");
-        let pointers = config.hem_cache_sets * config.hem_cache_ways;
-        let has_hops = [hop_num.any(), hop_num.bit(1), hop_num.bit(1) & hop_num.bit(0)];
-        let table_of_space = |space: Signal<'a>| space.bits(TABLE_BITS, 1);
+        let has_level = [hop_num.any(), hop_num.bit(1)];
         let caches = std::array::from_fn::<_, POINTER_LEVELS, _>(|level| {
-            let number = |keys: Keys<Signal<'a>>| [keys.chunk, keys.upper, keys.top][level];
-            // No more sets than the shortest number can tell apart.
-            let (sets, ways) = if level == 0 {
-                (config.hem_cache_sets, config.hem_cache_ways)
-            } else {
-                (pointers.min(UPPER_SETS_MAX), 1)
+            let (sets, ways) = [(config.hem_cache_sets, config.hem_cache_ways), (upper_sets(config), 1)][level];
+            // The set number comes from outside of the key; below the key there are zeros instead.
+            let key = |valid, keys: Keys<Signal<'a>>| {
+                let (number, set) = [(keys.chunk, keys.chunk_set), (keys.upper, keys.upper_set)][level];
+                let key = concat(&[keys.space, number, b.literal(0, set.width())]);
+                CacheKey { valid, key, mix: set }
             };
-            let key_bits = number(keys).width() + space_bits(config);
-            let shape = CacheShape { sets, ways, key_bits, value_bits: POINTER_BITS };
-            let key = |valid, keys: Keys<Signal<'a>>, table| CacheKey {
-                valid,
-                key: keys.space.concat(number(keys)),
-                mix: mix(number(keys), table, shape.set_bits()),
-            };
-            let lookup = key(s1_valid & has_hops[level], keys, table);
-            let fill = key(learned.valid[level], learned.keys, table_of_space(learned.keys.space));
+            let lookup = key(s1_valid & has_level[level], keys);
+            let fill = key(learned.valid[level], learned.keys);
+            let shape = CacheShape { sets, ways, key_bits: lookup.key.width(), value_bits: POINTER_BITS };
             Cache::new(b, CACHE_NAMES[level], shape, flush, lookup, fill, learned.pointer)
         });
         b.output("pointer_evicted", or_all(&caches.each_ref().map(|cache| cache.evicted)));
@@ -864,7 +872,10 @@ impl<'a> Parts<'_, '_, 'a> {
         let sum = self.sum(line.value, addend);
 
         // Stage 1: the checks. A failed read has its own number, a useless pointer the number of the read that it was for.
-        let l1_valid = line_valid.delay_reset("l1_valid");
+        let is_entry_line = line.level.none();
+        let is_entry = (line_valid & is_entry_line).delay_reset("l1_is_entry");
+        let is_step = (line_valid & !is_entry_line).delay_reset("l1_is_step");
+        let has_answer = (line.level.is(1) & plan.is_context).delay("l1_has_answer");
         let context = context.delay("l1_context");
         let distance = line.level.delay("l1_distance");
         let traits = self.traits(line.value, "l1_pointer");
@@ -873,21 +884,20 @@ impl<'a> Parts<'_, '_, 'a> {
         let entry_error = line.error.delay("l1_entry_error");
         let is_first = line.is_first.delay("l1_is_first");
         let plan = delay_record(plan, "l1");
-        let is_entry = distance.none();
         let is_chunk = distance.is(1);
         let is_zero = traits.is_zero();
         let is_misaligned = traits.is_misaligned(plan.alignment_check, is_chunk, plan.is_context);
         let has_failed = pointer_error | is_zero | is_misaligned;
-        let useless = is_zero.mux(self.status(Status::HemPointerZero), self.status(Status::HemMisaligned));
-        let failure = pointer_error.mux(self.status(Status::HemBusError), useless);
         let level = plan.hop_num - distance;
         let step = Step {
             context,
             is_context: plan.is_context,
             generation: plan.generation,
-            reads: !(is_chunk & plan.is_context),
+            is_end: has_failed | has_answer,
             has_failed,
-            status: failure & has_failed.repeat(SHORT_STATUS_BITS),
+            from_landing: b.flag(true),
+            is_first_failure: pointer_error,
+            is_second_failure: is_zero,
             level: pointer_error.mux(level, level + 1),
             distance: distance - 1,
         };
@@ -900,13 +910,13 @@ impl<'a> Parts<'_, '_, 'a> {
         };
 
         // Stage 2: what may be cached.
-        let is_learned = l1_valid & !pointer_error & traits.is_whole_page() & traits.page.any();
+        let is_learned = is_step & !pointer_error & traits.is_whole_page() & traits.page.any();
         let valid = std::array::from_fn(|level| {
             let is_of_level = distance.is(level as u128 + 1);
             (is_learned & is_of_level).delay_reset(&format!("l2_is_for_{}", CACHE_NAMES[level]))
         });
         let learned = Learned { valid, keys: delay_record(keys, "l2_keys"), pointer: page.delay("l2_pointer") };
-        Landed { stepped: Stepped { valid: l1_valid & !is_entry, step }, end: (l1_valid & is_entry, end), learned }
+        Landed { stepped: Stepped { valid: is_step, step }, end: (is_entry, end), learned }
     }
 
     /// The steps of both pipes: line requests, and ends one cycle later.
@@ -921,14 +931,13 @@ impl<'a> Parts<'_, '_, 'a> {
             (landed.valid, landed.step),
             (started.valid, started.step),
         );
-        // A read whose lookup turns out to have failed takes its turn like any other, because the port decides early.
         let (step, sum) = steps.out;
         let address = (sum.high + sum.carry.resize(64 - LOW_BITS)).concat(sum.low);
+        // An end takes its turn like a read, because it shows late that it is none.
         let ready = b.input("line_request_ready", 1);
-        let take = ready | !step.reads;
-        steps.take(take);
-        b.output("line_request_valid", steps.valid & step.reads);
-        b.output("line_request_cancel", step.has_failed);
+        steps.take(ready);
+        b.output("line_request_valid", steps.valid);
+        b.output("line_request_cancel", step.is_end);
         let request = LineRequest {
             context: step.context.resize(line_context_bits(config)),
             level: step.distance,
@@ -937,20 +946,27 @@ impl<'a> Parts<'_, '_, 'a> {
             line: address.bits(63, 6),
         };
         output_channel(b, "line_request", request);
-        let is_issued = (steps.valid & step.reads & ready & !step.has_failed).delay_reset("is_issued");
-        let ended = steps.valid & take & (!step.reads | step.has_failed);
-        let level = step.level.delay("issued_level");
-        for number in 0..=POINTER_LEVELS {
-            b.output(&format!("read_issued_{number}"), is_issued & level.is(number as u128));
+        // What becomes of a step is sorted out a cycle later.
+        let is_taken = (steps.valid & ready).delay_reset("is_taken");
+        let step = delay_record(step, "taken");
+        let is_issued = is_taken & !step.is_end;
+        let ended = is_taken & step.is_end;
+        for number in 0..=HOP_MAX {
+            b.output(&format!("read_issued_{number}"), is_issued & step.level.is(number.into()));
         }
+        let choose = |landing, new| step.from_landing.mux(self.status(landing), self.status(new));
+        let status = step
+            .is_second_failure
+            .mux(choose(Status::HemPointerZero, Status::Bt0Unset), self.status(Status::HemMisaligned));
+        let status = step.is_first_failure.mux(choose(Status::HemBusError, Status::IndexOutOfRange), status);
         let end = Ended {
             context: step.context,
             is_context: step.is_context,
-            status: step.status,
+            status: status & step.has_failed.repeat(SHORT_STATUS_BITS),
             hop: step.level & step.has_failed.repeat(2),
-            address,
+            address: address.delay("taken_address"),
         };
-        (ended.delay_reset("ended_valid"), delay_record(end, "ended"))
+        (ended, end)
     }
 
     /// Replays and answers, and the contexts that they free.

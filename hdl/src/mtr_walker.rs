@@ -79,6 +79,8 @@ const TABLE_SIZE_MAX: u32 = 15;
 const INDEX_BITS: u32 = 32;
 /// Bits of a position in a lower table that leaves point from.
 const LOW_BITS: u32 = TABLE_ENTRIES_LOG2_MIN + TABLE_SIZE_MAX;
+/// End of the bits of a bus address that the position in a lower table is added to.
+const POSITION_END: u32 = LOW_BITS + ENTRY_BYTES_LOG2;
 /// Bits of an index without its position in the last table: the number of a leaf table.
 const LOWER_BITS: u32 = INDEX_BITS - TABLE_ENTRIES_LOG2_MIN;
 /// Bits of an index without its position in the last two tables: the number of a middle table.
@@ -176,6 +178,8 @@ record! {
 record! {
     /// The words of a line in a slot, each one its page, with a bit below that is set if any of the 12 lower bits is.
     struct SlotWords(_config) {
+        /// Number of the wanted word.
+        wanted: WORD_BITS,
         /// Word 0.
         word_0: PAGE_BITS + 1,
         /// Word 1.
@@ -212,26 +216,22 @@ record! {
         upper_number: UPPER_BITS,
         /// As in the plan.
         table_mask: TABLE_SIZE_MAX,
-        /// Low bits of the page index.
-        index_low: WORD_BITS,
-        /// As in the plan.
-        is_far: 1,
-        /// As in the plan.
-        pages_left: WORD_BITS,
-        /// As in the plan.
-        lower_left: WORD_BITS,
-        /// As in the plan.
-        upper_left: WORD_BITS,
+        /// The word that the table begins with, or a negative number, where `has_first`.
+        first_word: WORD_BITS + 1,
+        /// The table may begin in the line, which is one of pages.
+        has_first: 1,
+        /// Words after the wanted one that are in the table, 7 at the most.
+        left: WORD_BITS,
+        /// Words beside the wanted one may be entered.
+        fills_beside: 1,
         /// The walk is good so far, and what it reads may be cached.
         is_cacheable: 1,
+        /// The walk fails at the size of the table.
+        fails_late: 1,
         /// No line, but a root that is the page.
         is_direct: 1,
-        /// The line is of the root table.
-        is_root: 1,
         /// Reads that follow: 0 for a line of pages.
         remaining: 2,
-        /// The wanted word.
-        word: WORD_BITS,
         /// Bus errors of the four 16 bytes.
         errors: 4,
         /// Root >> 12.
@@ -336,6 +336,8 @@ struct Landed<'a> {
     words: SlotWords<Signal<'a>>,
     /// A line or a walk of the direct queue has landed: one cycle later.
     valid: Signal<'a>,
+    /// The wanted word: one cycle later.
+    word: Signal<'a>,
     /// What else is kept: one cycle later.
     walk: SlotWalk<Signal<'a>>,
 }
@@ -487,9 +489,8 @@ fn begin<'a>(
 
     // Stage 0: numbers of the tables, the pages that follow, the checks, and the caches' first cycle.
     let mask_bits: Vec<_> = (0..TABLE_SIZE_MAX).rev().map(|bit| b.literal(bit.into(), 4).lt(walk.ba_pg_sz)).collect();
-    let s0_lower_number = walk.index.high_bits(LOWER_BITS).shift_right(walk.ba_pg_sz).named("s0_lower_number");
-    let twice = walk.ba_pg_sz.concat(b.flag(false));
-    let s0_upper_number = walk.index.high_bits(UPPER_BITS).shift_right(twice).named("s0_upper_number");
+    let s0_lower_number = shifted(walk.index.high_bits(LOWER_BITS), walk.ba_pg_sz, 1).named("s0_lower_number");
+    let s0_upper_number = shifted(walk.index.high_bits(UPPER_BITS), walk.ba_pg_sz, 2).named("s0_upper_number");
     // count - 1 - index, and a carry where that is not negative.
     let following = walk.count.add_wide(!walk.index).named("s0_following");
     let is_inside = following.bit(INDEX_BITS);
@@ -573,21 +574,60 @@ fn begin<'a>(
     let in_upper = position_of(middle_index, "s2_middle_index");
     let s2_valid = (s1_valid & !needs_no_read).delay_reset("s2_valid");
     let reads = (hop - 1).delay("s2_reads");
-    let at = |cache: &Cache<'a>, position: Signal<'a>| {
-        let low_bits = b.literal(0, TABLE_BYTES_LOG2_MIN);
-        cache.value.concat(low_bits) | position
-    };
     let (is_lower, is_upper) = (lower_cache.hit, upper_cache.hit);
-    let address = is_lower
-        .mux(at(&lower_cache, in_lower), is_upper.mux(at(&upper_cache, in_upper), address))
-        .named("s2_first_address");
-    let remaining = is_lower.mux(b.literal(0, 2), is_upper.mux(b.literal(1, 2), reads));
+    let pointers = [(is_lower, lower_cache.value), (is_upper & !is_lower, upper_cache.value)];
+    let table = select_one_hot(&pointers).concat(b.literal(0, TABLE_BYTES_LOG2_MIN));
+    let address = table | is_lower.mux(in_lower, is_upper.mux(in_upper, address));
+    let two_bits = |value: u128| b.literal(value, 2);
+    let remaining = is_lower.mux(two_bits(0), is_upper.mux(two_bits(1), reads));
+    let number = is_lower.mux(reads, is_upper.mux(two_bits(1), two_bits(0)));
     let (context, generation) = (context.delay("s2_context"), generation.delay("s2_generation"));
     Offer {
         is_likely: s2_valid,
         valid: s2_valid,
-        read: read_of(config, context, generation, remaining, reads - remaining, address),
+        read: read_of(config, context, generation, remaining, number, address),
     }
+}
+
+/// `value >> (times * size)`, with a select of four for two bits of `size` at a time.
+fn shifted<'a>(value: Signal<'a>, size: Signal<'a>, times: u32) -> Signal<'a> {
+    let width = value.width();
+    let zero = value.builder().literal(0, width);
+    let by = |value: Signal<'a>, amount: u32| match width.checked_sub(amount) {
+        None | Some(0) => zero,
+        Some(bits) => value.high_bits(bits).resize(width),
+    };
+    let step = |value: Signal<'a>, low: u32| {
+        let values: Vec<_> = (0..4).map(|number| by(value, number * times << low)).collect();
+        select_tree(size.bits(low + 1, low), &values)
+    };
+    step(step(value, 0), 2)
+}
+
+/// Sum of numbers of two bits without carry, written out because synthesis makes a carry chain of an addition. `hop - 1 -
+/// remaining` is `hop + !remaining`, and `hop - remaining` is `!(!hop + remaining)`.
+fn reads_before<'a>(hop: Signal<'a>, other: Signal<'a>) -> Signal<'a> {
+    let carry = hop.bit(0) & other.bit(0);
+    (hop.bit(1) ^ other.bit(1) ^ carry).concat(hop.bit(0) ^ other.bit(0))
+}
+
+/// No bit is set, found in a carry chain: six bits per LUT.
+fn is_zero_wide<'a>(value: Signal<'a>) -> Signal<'a> {
+    let parts: Vec<_> =
+        (0..value.width()).step_by(6).map(|low| value.bits((low + 5).min(value.width() - 1), low).none()).collect();
+    concat(&parts).all_set()
+}
+
+/// No bit of `address` is set that `mask` has, found in the same way.
+fn is_aligned<'a>(address: Signal<'a>, mask: Signal<'a>) -> Signal<'a> {
+    let parts: Vec<_> = (0..mask.width())
+        .step_by(3)
+        .map(|low| {
+            let high = (low + 2).min(mask.width() - 1);
+            (address.bits(high, low) & mask.bits(high, low)).none()
+        })
+        .collect();
+    concat(&parts).all_set()
 }
 
 /// `low`, or 7 where there is more.
@@ -601,18 +641,16 @@ fn lower_left<'a>(following: Signal<'a>, ba_pg_sz: Signal<'a>, table_mask: Signa
     let high = tables.high_bits(LOWER_BITS - WORD_BITS);
     let is_more = (high.high_bits(LOWER_BITS - WORD_BITS - TABLE_SIZE_MAX).any())
         | (high.low_bits(TABLE_SIZE_MAX) & !table_mask).any();
-    saturated(tables.shift_right(ba_pg_sz).low_bits(WORD_BITS), is_more)
+    saturated(shifted(tables, ba_pg_sz, 1).low_bits(WORD_BITS), is_more)
 }
 
 /// The same for a middle table, whose pages are the square of those of a leaf table.
 fn upper_left<'a>(following: Signal<'a>, ba_pg_sz: Signal<'a>, table_mask: Signal<'a>) -> Signal<'a> {
-    let b = following.builder();
     let tables = following.high_bits(UPPER_BITS);
     let high = tables.high_bits(UPPER_BITS - WORD_BITS);
     // Bit n counts unless it is shifted out, that is where ba_pg_sz is n / 2 or less.
     let counting: Vec<_> = (0..high.width()).map(|bit| high.bit(bit) & !table_mask.bit(bit / 2)).collect();
-    let twice = ba_pg_sz.concat(b.flag(false));
-    saturated(tables.shift_right(twice).low_bits(WORD_BITS), or_all(&counting))
+    saturated(shifted(tables, ba_pg_sz, 2).low_bits(WORD_BITS), or_all(&counting))
 }
 
 /// The read of the entry at a bus address.
@@ -646,7 +684,8 @@ fn land<'a>(
 ) -> Landing<'a> {
     let line = input_channel(b, "line", LineResponse::widths(config));
 
-    // Stage 0: the word of a line, or the address of a walk without reads; the other one is zero.
+    // Stage 0: the word of a line, or the address of a walk without reads, to which nothing is added. Where a position may
+    // be added to a word the address takes the word's place, elsewhere the summand's.
     let context = line_valid.mux(line.context.low_bits(config.walk_context_bits()), direct.out.context);
     let always = b.flag(true);
     let plan = memories.plan.read(context, always);
@@ -654,50 +693,66 @@ fn land<'a>(
     let origin = memories.origin.read(context, always);
     let valid = (line_valid | direct.out_valid).delay_reset("landed_valid");
     let is_direct = (!line_valid).delay("landed_is_direct");
-    let zero = b.literal(0, 64);
-    let word = line_valid.mux(line.value, zero).delay("landed_word");
-    let direct_address = line_valid.mux(zero, direct.out.address).delay("landed_direct_address");
-    let parts: Vec<_> = (0..64).step_by(6).map(|low: u32| line.value.bits((low + 5).min(63), low).any()).collect();
-    let set_parts = concat(&parts).delay("landed_set_parts");
+    let (value, address) = (line.value, direct.out.address);
+    let displaced = |address: Signal<'a>| address.bits(POSITION_END - 1, ENTRY_BYTES_LOG2);
+    let undisplaced = |address: Signal<'a>| (address.high_bits(64 - POSITION_END), address.low_bits(ENTRY_BYTES_LOG2));
+    let zeros = |width: u32| b.literal(0, width);
+    let join = |high: Signal<'a>, middle: Signal<'a>, low: Signal<'a>| high.concat(middle).concat(low);
+    let ((value_high, value_low), (address_high, address_low)) = (undisplaced(value), undisplaced(address));
+    let word = join(
+        line_valid.mux(value_high, zeros(64 - POSITION_END)),
+        line_valid.mux(displaced(value), displaced(address)),
+        line_valid.mux(value_low, zeros(ENTRY_BYTES_LOG2)),
+    )
+    .delay("landed_word");
+    let direct_high = line_valid.mux(zeros(64 - POSITION_END), address_high).delay("landed_direct_high");
+    let direct_low = line_valid.mux(zeros(ENTRY_BYTES_LOG2), address_low).delay("landed_direct_low");
+    let is_zero = is_zero_wide(line.value).delay("landed_is_zero");
     let is_last = line.level.none();
     let is_leaf = (line_valid & is_last).delay("landed_is_leaf");
-    let is_low_next = (line_valid & line.level.is(1)).delay("landed_is_low_next");
-    let is_middle_next = (line_valid & line.level.is(2)).delay("landed_is_middle_next");
     let is_failed = (line_valid & line.value_error).delay("landed_is_failed");
+    let low_bits = line.value.low_bits(TABLE_BYTES_LOG2_MIN);
+    let is_low_misaligned = (low_bits.low_bits(ENTRY_BYTES_LOG2).any() | (alignment_check & low_bits.any()))
+        .delay("landed_is_low_misaligned");
     let goes_on = (line_valid & !is_last & !line.value_error).delay_reset("landed_goes_on");
-    let remaining = line.level.delay("landed_remaining");
+    let remaining = (line.level | (!line_valid).repeat(2)).delay("landed_remaining");
     let wanted_word = line.word.delay("landed_wanted_word");
     let errors = line_valid.mux(line.errors, b.literal(0, 4)).delay("landed_errors");
     let context = context.delay("landed_context");
 
     // Stage 1: the sum, and beside it the checks.
-    let position =
-        select_one_hot(&[(is_low_next, plan.low_index), (is_middle_next, plan.middle_index.resize(LOW_BITS))]);
-    let displacement = position.concat(b.literal(0, ENTRY_BYTES_LOG2)).resize(64);
-    let sum = (word + (is_leaf.mux(offset, displacement) | direct_address)).named("landed_sum");
-    let is_present = set_parts.any() | zero_entry_literal;
-    let low_bits = word.low_bits(TABLE_BYTES_LOG2_MIN);
+    let middle_index = plan.middle_index.resize(LOW_BITS);
+    let summands = [displaced(offset), plan.low_index, middle_index, zeros(LOW_BITS)];
+    let (offset_high, offset_low) = undisplaced(offset);
+    let summand = join(
+        (is_leaf.repeat(64 - POSITION_END) & offset_high) | direct_high,
+        select_tree(remaining, &summands),
+        (is_leaf.repeat(ENTRY_BYTES_LOG2) & offset_low) | direct_low,
+    );
+    let sum = (word + summand).named("landed_sum");
+    // The size of the table comes late, from a memory: everything else is settled before it.
+    let is_present = !is_zero | zero_entry_literal;
+    let may_read = (goes_on & is_present & !is_low_misaligned).named("may_read");
     let size_bits = word.bits(TABLE_BYTES_LOG2_MIN + TABLE_SIZE_MAX - 1, TABLE_BYTES_LOG2_MIN);
-    let is_unaligned = low_bits.any() | (size_bits & plan.table_mask).any();
-    let is_misaligned = low_bits.low_bits(ENTRY_BYTES_LOG2).any() | (alignment_check & is_unaligned);
-    let reads_next = (goes_on & is_present & !is_misaligned).named("reads_next");
+    let is_late = (may_read & alignment_check & !is_aligned(size_bits, plan.table_mask)).named("is_misaligned_late");
+    let reads_next = (may_read & !is_late).named("reads_next");
     let is_done = valid & !reads_next;
     let refused = |refusal: Refusal| is_direct & plan.refusal.is(refusal as u128);
     let absent = !is_direct & !is_failed & !is_present;
-    let misaligned = goes_on & is_present & is_misaligned;
+    let misaligned = goes_on & is_present & is_low_misaligned;
     let failures = [
         (refused(Refusal::Index), Status::MtrIndex),
         (refused(Refusal::Misaligned) | misaligned, Status::MtrMisaligned),
         (refused(Refusal::NotPresent) | absent, Status::MtrNotPresent),
         (is_failed, Status::MtrBusError),
     ];
-    let cases = failures.map(|(failure, status)| (failure, b.literal(status.code().into(), status::STATUS_BITS)));
+    let code = |status: Status| b.literal(status.code().into(), status::STATUS_BITS);
+    let early_status = select_one_hot(&failures.map(|(failure, status)| (failure, code(status)))).named("early_status");
     let is_ok = (is_leaf & !is_failed & is_present) | (is_direct & plan.refusal.none());
     // The read that failed, or the next one.
-    let number = plan.hop - 1 - remaining;
-    let next_number = plan.hop - remaining;
+    let (number, next_number) = (reads_before(plan.hop, !remaining), !reads_before(!plan.hop, remaining));
     let no_hop = b.literal(0, 2);
-    let hop = (is_ok | is_direct).mux(no_hop, misaligned.mux(next_number, number));
+    let early_hop = (is_ok | is_direct | may_read).mux(no_hop, misaligned.mux(next_number, number)).named("early_hop");
     let result = WalkResult {
         is_context: origin.is_context,
         tag: origin.tag,
@@ -715,20 +770,40 @@ fn land<'a>(
         index: origin.index,
         admission: origin.admission,
         epoch: origin.epoch,
-        status: select_one_hot(&cases),
-        hop,
-        address: is_ok.mux(sum, zero),
+        status: is_late.mux(code(Status::MtrMisaligned), early_status),
+        hop: early_hop,
+        address: is_ok.mux(sum, zeros(64)),
     };
     let done = is_done.delay_reset("result_valid_q");
     b.output("result_valid", done);
-    output_channel(b, "result", delay_record(result, "result_q"));
+    let result = delay_record(result, "result_q");
+    let late_hop = is_late.mux(next_number, no_hop).delay("result_late_hop");
+    output_channel(b, "result", WalkResult { hop: result.hop | late_hop, ..result });
 
     let words = [line.data_0, line.data_1, line.data_2, line.data_3];
-    let mut words = words.iter().flat_map(|quarter| [quarter.low_bits(64), quarter.high_bits(64)]);
-    let words = SlotWords::widths(config).map(&mut |_, _| {
-        let word = words.next().expect("a line has eight words");
-        word.high_bits(PAGE_BITS).concat(word.low_bits(TABLE_BYTES_LOG2_MIN).any())
-    });
+    let words: Vec<_> = words
+        .iter()
+        .flat_map(|quarter| [quarter.low_bits(64), quarter.high_bits(64)])
+        .map(|word| word.high_bits(PAGE_BITS).concat(word.low_bits(TABLE_BYTES_LOG2_MIN).any()))
+        .collect();
+    let words = SlotWords {
+        wanted: line.word,
+        word_0: words[0],
+        word_1: words[1],
+        word_2: words[2],
+        word_3: words[3],
+        word_4: words[4],
+        word_5: words[5],
+        word_6: words[6],
+        word_7: words[7],
+    };
+    // Of a root table, what is before its first entry may belong to others, and so may all beside the wanted word in a
+    // lower table that is not aligned to its size, which may only be where the check is off.
+    let is_before_last = remaining.bit(0);
+    let left = is_leaf.mux(plan.pages_left, is_before_last.mux(plan.lower_left, plan.upper_left));
+    let index_low = plan.low_index.low_bits(WORD_BITS);
+    let first = wanted_word.resize(WORD_BITS + 1) - index_low.resize(WORD_BITS + 1);
+    let position = is_leaf.mux(index_low, plan.middle_index.low_bits(WORD_BITS));
     let fails = is_failed | absent | misaligned;
     let walk = SlotWalk {
         table_set: origin.table_set,
@@ -738,16 +813,14 @@ fn land<'a>(
         lower_number: plan.lower_number,
         upper_number: plan.upper_number,
         table_mask: plan.table_mask,
-        index_low: plan.low_index.low_bits(WORD_BITS),
-        is_far: plan.is_far,
-        pages_left: plan.pages_left,
-        lower_left: plan.lower_left,
-        upper_left: plan.upper_left,
+        first_word: first,
+        has_first: is_leaf & !plan.is_far,
+        left,
+        fills_beside: number.none() | position.eq(wanted_word),
         is_cacheable: plan.is_cacheable & !fails,
+        fails_late: is_late,
         is_direct,
-        is_root: number.none(),
         remaining: (!is_direct).repeat(2) & remaining,
-        word: wanted_word,
         errors,
         root_page,
     };
@@ -759,7 +832,7 @@ fn land<'a>(
         },
         is_done: done,
         done_context: context.delay("result_context"),
-        landed: Landed { line_valid, is_first: line.is_first, words, valid, walk },
+        landed: Landed { line_valid, is_first: line.is_first, words, valid, word: wanted_word, walk },
     }
 }
 
@@ -790,7 +863,7 @@ fn fill<'a>(b: &'a Builder<'a>, config: &Config, flush: Signal<'a>, landed: &Lan
     let advanced = is_neighbour.mux(position.value + 1, position.value);
     position.next(flush.mux(b.literal(0, slot_bits + WORD_BITS), advanced));
     let slot = is_wanted.mux(landed_slot, oldest).named("fill_slot");
-    let word = is_wanted.mux(landed.walk.word, position.value.low_bits(WORD_BITS));
+    let word = is_wanted.mux(landed.word, position.value.low_bits(WORD_BITS));
     let found = words.read(slot, always);
     let f1_valid = (!flush & (is_wanted | is_neighbour)).delay_reset("f1_valid");
     let f1_is_wanted = is_wanted.delay("f1_is_wanted");
@@ -799,11 +872,15 @@ fn fill<'a>(b: &'a Builder<'a>, config: &Config, flush: Signal<'a>, landed: &Lan
     let f1_word = word.delay("f1_word");
     let walk = walks.read(slot.delay("f1_slot"), always);
 
-    // Stage 2: all words but the one are made zero, so that an OR selects.
+    // Stage 2: all words but the one are made zero, so that an OR selects; distance from the wanted word, with its sign.
     let no_word = b.literal(0, PAGE_BITS + 1);
-    let found: Vec<_> = found
+    let distance = f1_word.resize(WORD_BITS + 1) - found.wanted.resize(WORD_BITS + 1);
+    let no_distance = b.literal(0, WORD_BITS + 1);
+    let distance = f1_is_line.mux(distance, no_distance).delay("f2_distance");
+    let f2_words: Vec<_> = found
         .list()
         .into_iter()
+        .skip(1)
         .zip(0u128..)
         .map(|((name, value), number)| {
             let is_it = f1_is_line & f1_word.is(number);
@@ -816,44 +893,28 @@ fn fill<'a>(b: &'a Builder<'a>, config: &Config, flush: Signal<'a>, landed: &Lan
 
     // Stage 3: the word, its number, and the checks.
     let root = walk.is_direct.repeat(PAGE_BITS) & walk.root_page;
-    let selected = or_all(&found);
+    let selected = or_all(&f2_words);
     let page = selected.high_bits(PAGE_BITS) | root;
     let is_unaligned = selected.bit(0);
-    let set_parts: Vec<_> =
-        (0..PAGE_BITS).step_by(6).map(|low| page.bits((low + 5).min(PAGE_BITS - 1), low).any()).collect();
-    let size_parts: Vec<_> = (0..TABLE_SIZE_MAX)
-        .step_by(3)
-        .map(|low| (page.bits(low + 2, low) & walk.table_mask.bits(low + 2, low)).any())
-        .collect();
-    // Distance from the wanted word, with its sign.
-    let distance = (f2_word.resize(WORD_BITS + 1) - walk.word.resize(WORD_BITS + 1)).named("f2_distance");
-    let is_before = distance.bit(WORD_BITS);
     let is_page = walk.remaining.none();
     let is_lower = walk.remaining.bit(0);
     let by_level =
         |page: Signal<'a>, lower: Signal<'a>, upper: Signal<'a>| is_page.mux(page, is_lower.mux(lower, upper));
     let base = by_level(walk.virtual_page, walk.lower_number.resize(INDEX_BITS), walk.upper_number.resize(INDEX_BITS));
-    let number =
-        is_before.repeat(INDEX_BITS + 1 - WORD_BITS).concat(distance.low_bits(WORD_BITS)) + base.resize(INDEX_BITS + 1);
-    let left = by_level(walk.pages_left, walk.lower_left, walk.upper_left);
-    let is_past = !is_before & left.lt(distance.low_bits(WORD_BITS));
-    // Of a root table, what is before its first entry; of another table everything unless the table is aligned, as those
-    // that are not may only be where the check is off. The wanted word has had its turn.
-    let is_root_start = is_page.mux(
-        is_before & !walk.is_far & walk.index_low.lt(b.literal(0, WORD_BITS) - distance.low_bits(WORD_BITS)),
-        number.bit(INDEX_BITS),
-    );
-    let index_low = is_page.mux(walk.index_low, walk.lower_number.low_bits(WORD_BITS));
-    let is_outside = walk.is_root.mux(is_root_start, index_low.ne(walk.word));
-    let is_foreign = !f2_is_wanted & (is_outside | distance.none());
+    let number = distance.bit(WORD_BITS).repeat(INDEX_BITS + 1 - WORD_BITS).concat(distance.low_bits(WORD_BITS))
+        + base.resize(INDEX_BITS + 1);
+    let is_below = walk.has_first & !walk.first_word.bit(WORD_BITS) & f2_word.lt(walk.first_word.low_bits(WORD_BITS));
+    let is_above = !distance.bit(WORD_BITS) & walk.left.lt(distance.low_bits(WORD_BITS));
+    let is_outside = is_below | is_above;
+    // The wanted word has its turn once.
+    let is_refused = !f2_is_wanted & (distance.none() | !walk.fills_beside);
     let quarters: Vec<_> = (0..4).map(|quarter| walk.errors.bit(quarter)).collect();
     let is_failed = select_tree(f2_word.high_bits(2), &quarters);
-    let f3_is_allowed = (!flush & f2_valid & walk.is_cacheable).delay_reset("f3_is_allowed");
+    let f3_is_allowed = (!flush & f2_valid & walk.is_cacheable & !walk.fails_late).delay_reset("f3_is_allowed");
     let f3_is_bad = (is_unaligned | is_failed).delay("f3_is_bad");
-    let f3_is_past = is_past.delay("f3_is_past");
-    let f3_is_foreign = is_foreign.delay("f3_is_foreign");
-    let f3_is_set = concat(&set_parts).delay("f3_set_parts").any();
-    let f3_is_table = !concat(&size_parts).delay("f3_size_parts").any();
+    let f3_is_outside = is_outside.delay("f3_is_outside");
+    let f3_is_refused = is_refused.delay("f3_is_refused");
+    let f3_is_before = number.bit(INDEX_BITS).delay("f3_is_before");
     let f3_is_page = is_page.delay("f3_is_page");
     let f3_is_lower = is_lower.delay("f3_is_lower");
     let fill = TlbFill {
@@ -863,13 +924,17 @@ fn fill<'a>(b: &'a Builder<'a>, config: &Config, flush: Signal<'a>, landed: &Lan
         epoch: walk.epoch,
         page,
     };
-    let is_good = f3_is_allowed & !f3_is_bad & !f3_is_past & !f3_is_foreign & f3_is_set;
-    let is_pointer = is_good & !f3_is_page & f3_is_table;
+    let f3_table_mask = walk.table_mask.delay("f3_table_mask");
+    let fill = delay_record(fill, "fill_q");
+    let f3_is_set = !is_zero_wide(fill.page);
+    let f3_is_table = is_aligned(fill.page.low_bits(TABLE_SIZE_MAX), f3_table_mask);
+    let is_good = f3_is_allowed & !f3_is_bad & !f3_is_outside & !f3_is_refused & f3_is_set;
+    let is_pointer = is_good & !f3_is_page & f3_is_table & !f3_is_before;
     Entry {
         to_tlb: is_good & f3_is_page,
         to_lower: is_pointer & f3_is_lower,
         to_upper: is_pointer & !f3_is_lower,
-        fill: delay_record(fill, "fill_q"),
+        fill,
     }
 }
 
@@ -901,15 +966,18 @@ fn issue<'a>(
     first_queue.push(first.valid & !(may_begin & !first_waiting.out_valid), first.read);
     first_queue.pop(may_begin);
 
-    let is_fresh = (next.is_likely | !(next_waiting.out_valid | first_waiting.out_valid)).named("is_fresh");
     let fields = |read: Read<Signal<'a>>| -> Vec<_> { read.list().into_iter().map(|(_, signal)| signal).collect() };
-    let choices = [fields(first_waiting.out), fields(first.read), fields(next_waiting.out), fields(next.read)];
-    let number = is_under_way.concat(is_fresh);
-    let mut position = 0;
-    let chosen = next.read.map(&mut |name, _| {
-        let field = choices.each_ref().map(|choice| choice[position]);
-        position += 1;
-        select_tree(number, &field).hold(&format!("line_request_{name}_q"), is_free)
+    let (firsts, next_waits, first_waits) = (fields(first.read), fields(next_waiting.out), fields(first_waiting.out));
+    let takes_first = (!is_under_way & !first_waiting.out_valid).named("takes_first");
+    let mut fields = firsts.iter().zip(&next_waits).zip(&first_waits);
+    // A new walk's read is ready as late as that of a walk under way, so that the choice between them is made behind
+    // registers.
+    let offers_first = takes_first.hold("line_request_is_first_q", is_free);
+    let chosen = next.read.map(&mut |name, next_read| {
+        let ((first, next_wait), first_wait) = fields.next().expect("reads have the same fields");
+        let waiting = next_waiting.out_valid.mux(*next_wait, *first_wait);
+        let other = next.is_likely.mux(next_read, waiting).hold(&format!("line_request_other_{name}_q"), is_free);
+        offers_first.mux(first.hold(&format!("line_request_first_{name}_q"), is_free), other)
     });
     let begins = (first.valid | first_waiting.out_valid) & !is_starving;
     let is_offered = next.is_likely.mux(next.valid, next_waiting.out_valid | begins);

@@ -59,8 +59,9 @@ crate::layout! {
 }
 
 crate::layout! {
-    /// All DMA of one response has completed. Every response is reported exactly once, an error too: reports are counted,
-    /// not matched.
+    /// All DMA of one response has completed. Every response is reported exactly once, an error too, at the earliest in the
+    /// cycle after its last beat. Reports are matched with responses by tag and function, as far as responses whose DMA is
+    /// outstanding have different ones; a report that matches nothing is ignored and counted.
     pub mod done: 3 bytes {
         TAG / "tag" [15:0] = "The response's tag.";
         FUNCTION / "function" [23:16] = "The response's function.";
@@ -103,12 +104,12 @@ crate::layout! {
     pub mod invalidate: 27 bytes {
         TAG / "tag" [15:0] = "Returned with the completion.";
         FUNCTION / "function" [23:16] = "Function; selects the table set.";
-        SCOPE / "scope" [26:24] = "0 one MR, 1 one MR and a VA range, 2 a PD, 3 a function, 4 everything.";
+        SCOPE / "scope" [26:24] = "0 one MR, 1 one MR and a VA range, 2 a PD, 3 a function, 4 to 7 everything.";
         PADDING_27 / "padding_27" [27:27] = "Padding.";
         KEY / "key" [59:28] = "Scope 0 and 1: key of the MR.";
-        PD / "pd" [83:60] = "Scope 2: protection domain.";
-        VA / "va" [147:84] = "Scope 1: first virtual address.";
-        LENGTH / "length" [211:148] = "Scope 1: bytes.";
+        PD / "pd" [83:60] = "Scope 2: protection domain. All of the function's table set is invalidated.";
+        VA / "va" [147:84] = "Scope 1: first virtual address. All of the MR is invalidated.";
+        LENGTH / "length" [211:148] = "Scope 1: bytes. All of the MR is invalidated.";
         PADDING / "padding" [215:212] = "Padding.";
     }
 }
@@ -167,7 +168,10 @@ pub const STREAMS: [StreamPort; 8] = [
     StreamPort { axi_name: "m_axis_fault", core_name: "fault", direction: Direction::Out, layout: fault::LAYOUT },
 ];
 
-/// Scope of an invalidation. The discriminant is the code on the port.
+/// Scope of an invalidation. The discriminant is the code on the port; the codes above mean [`Scope::All`].
+///
+/// An invalidation may take more than its scope: a range takes its whole region, a region those whose index falls into the
+/// same bucket, a protection domain or a function all of the function's table set. It never takes less.
 #[repr(u8)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {

@@ -157,7 +157,7 @@ impl<'a> Cache<'a> {
         for (way, is_written) in fill.writes.iter().enumerate() {
             let is_valid = !clean.busy;
             tags[way].write(address, Tag { is_valid, key: fill.key }, clean.busy | *is_written);
-            let key = fill.key.low_bits(part_bits);
+            let key = fill.part;
             parts[way].write(address, Tag { is_valid, key }, clean.busy | *is_written);
             values[way].write_word(fill.set, fill.value, *is_written);
         }
@@ -202,7 +202,7 @@ impl<'a> Cache<'a> {
         let s1_key = lookup.key.high_bits(tag_bits).delay(&named("s1_key"));
         let s1_set = set.delay(&named("s1_set"));
         let s1_valid = lookup.valid.delay_reset(&named("s1_valid"));
-        let s1_part = always.concat(s1_key.low_bits(part_bits));
+        let s1_part = always.concat(fold(s1_key, part_bits));
         let s1_matches: Vec<_> = found.iter().map(|tag| tag.is_valid.concat(tag.key).eq_wide(s1_part)).collect();
         let s1_way = first_set(&s1_matches, way_bits).named(&named("s1_way"));
         let line = memory.read(line_number(s1_set, s1_way), always);
@@ -217,7 +217,7 @@ impl<'a> Cache<'a> {
         let fill = Fill::new(b, name, shape, &parts, &replacement, clean.busy, fill, fill_value);
         let address = clean.busy.mux(clean.address, fill.set);
         for (part, is_written) in parts.iter().zip(&fill.writes) {
-            let key = fill.key.low_bits(part_bits);
+            let key = fill.part;
             part.write(address, Tag { is_valid: !clean.busy, key }, clean.busy | *is_written);
         }
         memory.write(line_number(fill.set, fill.way), Line { key: fill.key, value: fill.value }, fill.valid);
@@ -226,11 +226,23 @@ impl<'a> Cache<'a> {
     }
 }
 
+/// What fills compare of a key: its slices of `bits` bits in exclusive or, so that keys which differ in a few bits anywhere
+/// are told apart.
+fn fold(key: Signal<'_>, bits: u32) -> Signal<'_> {
+    let slices = (0..key.width().div_ceil(bits)).map(|slice| {
+        let low = slice * bits;
+        key.bits((low + bits).min(key.width()) - 1, low).resize(bits)
+    });
+    slices.reduce(|folded, slice| folded ^ slice).expect("a key has bits")
+}
+
 /// A fill on its way: what is written, two cycles after it came.
 struct Fill<'a> {
     valid: Signal<'a>,
     /// The key above the bits of the set number.
     key: Signal<'a>,
+    /// What fills compare of it.
+    part: Signal<'a>,
     value: Signal<'a>,
     set: Signal<'a>,
     way: Signal<'a>,
@@ -265,12 +277,14 @@ impl<'a> Fill<'a> {
         let f1_key = fill.key.high_bits(tag_bits).delay_reset(&named("f1_key"));
         let f1_value = fill_value.delay_reset(&named("f1_value"));
         let f1_set = fill_set.delay(&named("f1_set"));
-        let f1_part = always.concat(f1_key.low_bits(part_bits));
-        let f1_matches: Vec<_> = held.iter().map(|tag| tag.is_valid.concat(tag.key).eq_wide(f1_part)).collect();
+        let f1_part = fold(f1_key, part_bits);
+        let f1_wanted = always.concat(f1_part);
+        let f1_matches: Vec<_> = held.iter().map(|tag| tag.is_valid.concat(tag.key).eq_wide(f1_wanted)).collect();
         let f1_is_held = or_all(&f1_matches);
         let f1_way = f1_is_held.mux(first_set(&f1_matches, way_bits), victim);
         let victims: Vec<_> = held.iter().map(|tag| tag.is_valid).collect();
-        let evicts = f1_valid.value & !f1_is_held & select_by_number(&victims, victim);
+        let f2_is_held = f1_is_held.delay(&named("f2_is_held"));
+        let f2_evicts = select_by_number(&victims, victim).delay(&named("f2_evicts"));
         let f2_valid = f1_valid.value.delay_reset(&named("f2_valid"));
         let f2_key = f1_key.delay(&named("f2_key"));
         let f2_value = f1_value.delay(&named("f2_value"));
@@ -284,11 +298,12 @@ impl<'a> Fill<'a> {
         Self {
             valid: f2_valid,
             key: f2_key,
+            part: f1_part.delay(&named("f2_part")),
             value: f2_value,
             set: f2_set,
             way: f2_way,
             writes,
-            evicted: evicts.delay_reset(&named("evicted")),
+            evicted: f2_valid & f2_evicts & !f2_is_held,
         }
     }
 }

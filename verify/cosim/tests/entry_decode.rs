@@ -165,7 +165,7 @@ impl Rig {
         for (lane, bytes) in entry.as_chunks::<16>().0.iter().enumerate() {
             replay.set(&format!("entry_{lane}"), u128::from_le_bytes(*bytes))?;
         }
-        let is_valid = mpt_entry::ST.get(entry) == STATE_VALID.into();
+        let is_valid = mpt_entry::ST.get(entry) == STATE_VALID;
         let line = (status == 0 && is_valid).then(|| decode(entry, self.bases[table_set]));
         let status = if status == 0 && !is_valid { Status::EntryState.code() } else { status };
         self.bench[self.replays].push(replay.clone());

@@ -285,7 +285,10 @@ impl Rig {
 
         let outputs = &self.bench[self.outputs];
         assert_eq!(outputs.get("ready") == 1, !is_scrubbed, "ready in cycle {now}");
-        let is_evicted = self.evicted.pop_front_if(|cycle| *cycle == now).is_some();
+        let is_evicted = self.evicted.front() == Some(&now);
+        if is_evicted {
+            self.evicted.pop_front();
+        }
         assert_eq!(outputs.get("evicted") == 1, is_evicted, "evicted in cycle {now}");
         let line = self.found.remove(&now).flatten();
         assert_eq!(outputs.get("found") == 1, line.is_some(), "found in cycle {now}");

@@ -526,15 +526,7 @@ impl Rig {
     /// Runs until every walk has its result, then checks that nothing more happens, and that no read but those needed
     /// was made.
     fn finish(&mut self, limit_cycles: u64, mut outcomes: Vec<Outcome>) -> Result<(), Error> {
-        let end = self.bench.cycles() + limit_cycles;
-        while !self.expected.is_empty() {
-            assert!(
-                self.bench.cycles() < end,
-                "{} walks without a result after {limit_cycles} cycles",
-                self.expected.len()
-            );
-            self.cycle()?;
-        }
+        self.finish_walks(limit_cycles)?;
         for _ in 0..30 {
             self.cycle()?;
         }
@@ -544,6 +536,20 @@ impl Rig {
         seen.sort_unstable();
         if !self.may_save_reads {
             assert_eq!(seen, reads, "reads made and reads needed");
+        }
+        Ok(())
+    }
+
+    /// Runs until every walk has its result.
+    fn finish_walks(&mut self, limit_cycles: u64) -> Result<(), Error> {
+        let end = self.bench.cycles() + limit_cycles;
+        while !self.expected.is_empty() {
+            assert!(
+                self.bench.cycles() < end,
+                "{} walks without a result after {limit_cycles} cycles",
+                self.expected.len()
+            );
+            self.cycle()?;
         }
         Ok(())
     }
@@ -951,6 +957,375 @@ fn reset_forgets_walks_under_way() -> Result<(), Error> {
             assert_ne!(rig.expected.len(), 0, "walks are under way");
             rig.reset()?;
         }
+        Ok(())
+    })
+}
+
+/// A region with tables of its own in memory.
+struct Region {
+    walk: Walk,
+    /// Pages before the first one in `virtual_page`.
+    first_page: u32,
+}
+
+impl Region {
+    /// Plants tables for all `count` pages: aligned ones of 4 KiB, distinct for each `version`.
+    fn new(rig: &mut Rig, owner: Owner, hop: u8, root: u64, count: u32, version: u64) -> Self {
+        let first_page = 1000 * owner.mpt_index;
+        let walk = Walk { owner, check_index: true, count, ..Walk::plain(hop, root, 0) };
+        let region = Self { walk, first_page };
+        let base = (1 + version) << 44 | u64::from(owner.mpt_index) << 32;
+        for index in 0..count {
+            let walk = region.walk(index);
+            for read in 0..usize::from(hop) {
+                let remaining = usize::from(hop) - 1 - read;
+                let number = u64::from(index) >> (9 * remaining);
+                let table = (base + ((1 + remaining as u64) << 28)) + number * 4096;
+                walk.plant(&mut rig.memory, rig.controls, read, table);
+            }
+        }
+        region
+    }
+
+    fn walk(&self, index: u32) -> Walk {
+        Walk { index, virtual_page: self.first_page + index, offset: index.into(), ..self.walk }
+    }
+}
+
+impl Rig {
+    /// One walk that must succeed; gives the reads that it made.
+    fn reads_of(&mut self, walk: Walk) -> Result<Vec<(u8, u64)>, Error> {
+        let outcome = self.push(walk)?;
+        assert_eq!(outcome.status, Status::Ok, "{walk:?}");
+        let limit = self.bench.cycles() + 300;
+        while !self.expected.is_empty() {
+            assert!(self.bench.cycles() < limit, "no result of {walk:?}");
+            self.cycle()?;
+        }
+        // Until what it brought is entered.
+        self.finish_fills()?;
+        let reads = std::mem::take(&mut self.reads_seen);
+        let saved = outcome.reads.len() - reads.len();
+        assert_eq!(reads, outcome.reads[saved..], "the reads that are made are the last ones of {walk:?}");
+        Ok(reads)
+    }
+}
+
+const OWNER: Owner = Owner { table_set: 0, mpt_index: 7, epoch: 0x2345 };
+const LEAF: u8 = 0;
+const LOWER: u8 = 1;
+const UPPER: u8 = 2;
+
+fn levels(reads: &[(u8, u64)]) -> Vec<u8> {
+    reads.iter().map(|(level, _)| *level).collect()
+}
+
+#[test]
+fn a_walk_begins_at_the_deepest_table_that_is_known() -> Result<(), Error> {
+    DESIGNS.into_iter().try_for_each(|design| {
+        for controls in Controls::ALL {
+            let mut rig = Rig::new(design, 40, controls, NO_STALLS)?;
+            // Three hops, four middle tables: their pointers and those of the first leaf tables come side by side.
+            let owner = OWNER;
+            let walk = Walk { owner, count: u32::MAX, ..Walk::plain(3, 0x1000_0000_0000, 0) };
+            let at = |upper: u32, lower: u32, low: u32| Walk { index: (upper << 9 | lower) << 9 | low, ..walk };
+            let tables = [(0, 0), (0, 5), (0, 9), (3, 0), (3, 1)];
+            for (upper, lower) in tables {
+                let walk = at(upper, lower, 0);
+                let upper_table = 0x2000_0000_0000 + u64::from(upper) * 0x1000;
+                walk.plant(&mut rig.memory, controls, 0, upper_table);
+                let lower_table = 0x3000_0000_0000 + (u64::from(upper) << 9 | u64::from(lower)) * 0x1000;
+                walk.plant(&mut rig.memory, controls, 1, lower_table);
+                for low in [0, 300] {
+                    at(upper, lower, low).plant(
+                        &mut rig.memory,
+                        controls,
+                        2,
+                        0x4000_0000_0000 + u64::from(low) * 0x1000,
+                    );
+                }
+            }
+            assert!(
+                Memory::is_first(0x1000_0000_0000) && Memory::is_first(0x2000_0000_0000),
+                "lines that fill all words"
+            );
+            let is_lower_first = Memory::is_first(0x2000_0000_3000);
+            assert_eq!(levels(&rig.reads_of(at(0, 0, 0))?), [UPPER, LOWER, LEAF]);
+            assert_eq!(rig.take_cache_counts(), [0, 1, 0, 1]);
+            assert_eq!(levels(&rig.reads_of(at(0, 0, 300))?), [LEAF]);
+            assert_eq!(rig.take_cache_counts(), [1, 0, 1, 0]);
+            // Another leaf table of the same line; of another line; another middle table of the same line.
+            assert_eq!(levels(&rig.reads_of(at(0, 5, 300))?), [LEAF]);
+            assert_eq!(levels(&rig.reads_of(at(0, 9, 0))?), [LOWER, LEAF]);
+            assert_eq!(levels(&rig.reads_of(at(3, 0, 0))?), [LOWER, LEAF]);
+            rig.take_cache_counts();
+            let expected: &[u8] = if is_lower_first { &[LEAF] } else { &[LOWER, LEAF] };
+            assert_eq!(levels(&rig.reads_of(at(3, 1, 0))?), expected);
+            rig.counts.clear();
+            assert_eq!(levels(&rig.reads_of(at(3, 1, 300))?), [LEAF]);
+            assert_eq!(["read_issued_0", "read_issued_1", "read_issued_2"].map(|name| rig.count(name)), [0, 0, 1]);
+
+            // Neither another owner, nor an older or a newer epoch, nor the context port, nor an index beyond the table.
+            for owner in [
+                Owner { epoch: owner.epoch + 1, ..owner },
+                Owner { epoch: owner.epoch ^ 0x2000, ..owner },
+                Owner { mpt_index: owner.mpt_index + 128, ..owner },
+                Owner { mpt_index: owner.mpt_index | 1 << 23, ..owner },
+            ] {
+                assert_eq!(levels(&rig.reads_of(Walk { owner, ..at(0, 0, 300) })?), [UPPER, LOWER, LEAF], "{owner:?}");
+            }
+            // Those may have taken the place of this one.
+            rig.reads_of(at(0, 0, 0))?;
+            assert_eq!(levels(&rig.reads_of(at(0, 0, 300))?), [LEAF]);
+            rig.take_cache_counts();
+            for walk in [Walk { is_context: true, ..at(0, 0, 300) }, Walk { count: 300, ..at(0, 0, 300) }] {
+                for _ in 0..2 {
+                    assert_eq!(levels(&rig.reads_of(walk)?), [UPPER, LOWER, LEAF], "{walk:?}");
+                }
+            }
+            assert_eq!(rig.take_cache_counts(), [0; 4]);
+            // They spoil nothing either. Then all is forgotten.
+            assert_eq!(levels(&rig.reads_of(at(0, 0, 300))?), [LEAF]);
+            rig.flush()?;
+            assert_eq!(levels(&rig.reads_of(at(0, 0, 300))?), [UPPER, LOWER, LEAF]);
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn a_failure_counts_the_reads_that_a_cache_saved() -> Result<(), Error> {
+    DESIGNS.into_iter().try_for_each(|design| {
+        let mut rig = Rig::new(design, 41, Controls::RESET, NO_STALLS)?;
+        let region = Region::new(&mut rig, OWNER, 3, 0x1000_0000_0000, 1024, 0);
+        let present = region.walk(3);
+        assert_eq!(rig.reads_of(present)?.len(), 3);
+        let controls = rig.controls;
+        for (entry, is_failing, status) in [(0, false, Status::MtrNotPresent), (0x1000, true, Status::MtrBusError)] {
+            let walk = region.walk(100);
+            walk.plant(&mut rig.memory, controls, 2, entry);
+            if is_failing {
+                let address = walk.outcome(&rig.memory, controls).reads[2].1;
+                rig.memory.failing.insert(address >> 4);
+            }
+            rig.may_save_reads = true;
+            let filled = rig.filled.len();
+            rig.walk_alone(walk, status, 2)?;
+            assert_eq!(rig.count("read_issued_2"), 2 + u64::from(is_failing));
+            assert_eq!(rig.count("read_issued_1"), 1);
+            rig.finish_fills()?;
+            assert_eq!(rig.filled.len(), filled, "a walk that fails enters nothing");
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn only_entries_of_the_table_are_entered_and_the_wanted_one_first() -> Result<(), Error> {
+    DESIGNS.into_iter().try_for_each(|design| {
+        let mut rig = Rig::new(design, 42, Controls::RESET, NO_STALLS)?;
+        let mut random = rig.bench.random();
+        let lines = rig.lines;
+        rig.bench[lines].record_acceptances();
+        let mut entered_beside = 0;
+        for hop in 1..3 {
+            for skew in 0..8u64 {
+                for count in [1, 2, 3, 5, 8, 13, 16, 17] {
+                    // Good words before and after the table, which are not the region's.
+                    let owner = Owner::random(&mut random);
+                    let root = (0x1000 + u64::from(owner.mpt_index)) << 24 | skew * 8;
+                    let index = random.random_range(0..count);
+                    let virtual_page = random.next_u32();
+                    let walk = Walk { owner, count, virtual_page, check_index: true, ..Walk::plain(hop, root, index) };
+                    for read in 0..usize::from(hop) {
+                        walk.plant(&mut rig.memory, Controls::RESET, read, (0x7000 + u64::from(owner.mpt_index)) << 28);
+                        let (_, address) = walk.outcome(&rig.memory, Controls::RESET).reads[read];
+                        for word in (address & !63..).step_by(8).take(8) {
+                            let page = u64::from(random.next_u32()) << 12 | 1 << 50;
+                            rig.memory.words.entry(word).or_insert(page);
+                        }
+                    }
+                    let fills = walk.fills(&rig.memory, Controls::RESET, Memory::is_first);
+                    rig.filled.clear();
+                    while rig.bench[lines].pop_acceptance().is_some() {}
+                    let reads = rig.reads_of(walk)?;
+                    assert_eq!(reads.len(), usize::from(hop));
+                    let accepted: Vec<_> = std::iter::from_fn(|| rig.bench[lines].pop_acceptance()).collect();
+                    let line_cycle = *accepted.last().expect("a line of pages");
+                    let filled: Vec<_> = rig.filled.iter().map(|(_, fill)| *fill).collect();
+                    let wanted = fills.wanted.expect("all pages are good");
+                    assert_eq!(rig.filled[0], (line_cycle + 4, wanted), "{walk:?}");
+                    assert_eq!(filled[1..], fills.beside, "beside {walk:?}");
+                    if let Some((cycle, _)) = rig.filled.last() {
+                        // A line of pointers may go before.
+                        assert!(*cycle <= line_cycle + 4 + 8 * u64::from(hop), "beside {walk:?}");
+                    }
+                    entered_beside += fills.beside.len();
+                }
+            }
+        }
+        assert!(entered_beside > 300, "{entered_beside}");
+        Ok(())
+    })
+}
+
+#[test]
+fn pointers_outside_the_root_table_are_not_entered() -> Result<(), Error> {
+    DESIGNS.into_iter().try_for_each(|design| {
+        let mut rig = Rig::new(design, 43, Controls::RESET, NO_STALLS)?;
+        for skew in 0..8u64 {
+            let owner = Owner { mpt_index: 100 + skew as u32, ..OWNER };
+            let root = 0x1000_0000_0000 + (skew << 20) + skew * 8;
+            assert!(Memory::is_first(root) || skew > 0);
+            // Four leaf tables and a part of a fifth. Every word around the root is a good pointer.
+            let walk = Walk { owner, count: 4 * 512 + 10, ..Walk::plain(2, root, 1024) };
+            for word in (root & !63..).step_by(8).take(16) {
+                rig.memory.words.insert(word, 0x2000_0000_0000 + (word << 12));
+            }
+            let reads = rig.reads_of(walk)?;
+            assert_eq!(levels(&reads), [LOWER, LEAF]);
+            let (_, address) = reads[0];
+            let mut saved = Vec::new();
+            for table in 0..5 {
+                // A walk to a table whose pointer is known makes one read.
+                let walk = Walk { index: table * 512 + 1, ..walk };
+                rig.take_cache_counts();
+                let is_saved = rig.reads_of(walk)?.len() == 1;
+                let is_in_line = (root + u64::from(table) * 8) & !63 == address & !63;
+                assert!(is_saved || table != 2, "the wanted pointer, skew {skew}");
+                saved.push((is_saved, is_in_line));
+            }
+            if Memory::is_first(address) {
+                // Before the wanted one all that are in the line; after it, too.
+                for table in [0, 1, 3] {
+                    assert!(saved[table].0 || !saved[table].1, "table {table} of skew {skew}");
+                }
+            }
+            // An index beyond, with the check off, finds what the memory holds now.
+            let beyond = Walk { index: 5 * 512, ..walk };
+            assert_eq!(rig.reads_of(beyond)?.len(), 2);
+            rig.memory.words.insert(root + 5 * 8, 0x2fff_0000_0000);
+            assert_eq!(rig.reads_of(beyond)?.len(), 2);
+        }
+        Ok(())
+    })
+}
+
+/// Many walks of few regions, whose tables change with the epoch.
+#[test]
+fn shared_tables_are_cached_and_never_stale() -> Result<(), Error> {
+    DESIGNS.into_iter().try_for_each(|design| {
+        const COUNT: u32 = 4000;
+        for (seed, stalls) in [
+            (50, NO_STALLS),
+            (51, [Stall::percent(20).up_to(8), Stall::percent(40).up_to(5), Stall::percent(20).up_to(10)]),
+        ] {
+            let mut rig = Rig::new(design, seed, Controls::RESET, stalls)?;
+            rig.may_save_reads = true;
+            rig.latency_cycles = 0..40;
+            let mut random = rig.bench.random();
+            let mut full_reads = 0;
+            let mut reads = 0;
+            for version in 0..6 {
+                let regions: Vec<_> = (0..12u32)
+                    .map(|number| {
+                        let owner = Owner { table_set: 0, mpt_index: number * 37, epoch: version as u16 };
+                        let root = 0x1000_0000_0000 + (u64::from(number) << 24) + 8 * u64::from(number % 8);
+                        // The tables of the version before are used no more.
+                        Region::new(&mut rig, owner, (number % 4) as u8, root, COUNT, version)
+                    })
+                    .collect();
+                if version == 3 {
+                    rig.flush()?;
+                }
+                let mut outcomes = Vec::new();
+                for _ in 0..600 {
+                    let region = &regions[random.random_range(0..regions.len())];
+                    let index = random.random_range(0..COUNT + 10);
+                    outcomes.push(rig.push(region.walk(index))?);
+                }
+                full_reads += outcomes.iter().map(|outcome| outcome.reads.len()).sum::<usize>();
+                let before: u64 = (0..3).map(|read| rig.count(&format!("read_issued_{read}"))).sum();
+                rig.finish(100_000, outcomes)?;
+                let after: u64 = (0..3).map(|read| rig.count(&format!("read_issued_{read}"))).sum();
+                reads += (after - before) as usize;
+                // What is still to be entered has the old epoch, and its pages are those of the old tables.
+                let limit = rig.filled.len();
+                for (_, fill) in rig.filled.drain(..limit) {
+                    let region = regions.iter().find(|region| region.walk.owner == fill.owner);
+                    let Some(region) = region else { continue };
+                    let walk = region.walk(fill.virtual_page - region.first_page);
+                    assert!(walk.index < COUNT);
+                    assert_eq!(walk.outcome(&rig.memory, Controls::RESET).page >> 12, fill.page, "{walk:?}");
+                }
+            }
+            println!("{reads} of {full_reads} reads made, {:?}", rig.counts);
+            assert!(reads * 10 < full_reads * 7, "{reads} of {full_reads} reads made");
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn a_cache_holds_its_ways_and_evicts_the_one_that_was_used_longest_ago() -> Result<(), Error> {
+    DESIGNS.into_iter().try_for_each(|design| {
+        let mut rig = Rig::new(design, 44, Controls::RESET, NO_STALLS)?;
+        let (sets, ways) = (rig.config.mtr_lower_sets, rig.config.mtr_lower_ways);
+        // Regions of one leaf table each, in the same set of the lower cache.
+        let regions: Vec<_> = (0..=ways)
+            .map(|number| {
+                let owner = Owner { mpt_index: 3 + number * sets.max(128), ..OWNER };
+                let root = 0x1000_0000_0000 + (u64::from(number) << 24);
+                Region::new(&mut rig, owner, 2, root, 20, 0)
+            })
+            .collect();
+        for region in &regions[..ways as usize] {
+            assert_eq!(rig.reads_of(region.walk(0))?.len(), 2);
+        }
+        for region in &regions[..ways as usize] {
+            assert_eq!(rig.reads_of(region.walk(10))?.len(), 1, "all ways are in use");
+        }
+        assert_eq!(rig.count("lower_evicted"), 0);
+        assert_eq!(rig.reads_of(regions[ways as usize].walk(0))?.len(), 2);
+        assert_eq!(rig.count("lower_evicted"), 1);
+        assert_eq!(rig.reads_of(regions[ways as usize].walk(10))?.len(), 1);
+        if ways > 1 {
+            assert_eq!(rig.reads_of(regions[ways as usize - 1].walk(10))?.len(), 1, "the last one used stays");
+        }
+        assert_eq!(rig.reads_of(regions[0].walk(10))?.len(), 2, "the first one is gone");
+        Ok(())
+    })
+}
+
+#[test]
+fn wanted_pages_are_entered_whatever_waits() -> Result<(), Error> {
+    DESIGNS.into_iter().try_for_each(|design| {
+        const WALKS: u32 = 1200;
+        let mut rig = Rig::new(design, 45, Controls::RESET, NO_STALLS)?;
+        rig.may_save_reads = true;
+        let region = Region::new(&mut rig, OWNER, 1, 0x1000_0000_0000, 8 * WALKS, 0);
+        // A line for each walk, as fast as contexts allow: far more neighbours than there are cycles.
+        let outcomes = (0..WALKS).map(|number| rig.push(region.walk(8 * number + 3))).collect::<Result<Vec<_>, _>>()?;
+        rig.finish(100_000, outcomes)?;
+        rig.finish_fills()?;
+        let pages: HashSet<u32> = rig.filled.iter().map(|(_, fill)| fill.virtual_page - region.first_page).collect();
+        assert_eq!(pages.len(), rig.filled.len(), "no page is entered twice");
+        for number in 0..WALKS {
+            assert!(pages.contains(&(8 * number + 3)), "page {} was wanted", 8 * number + 3);
+        }
+        // 127 lines wait at the most, and some are done meanwhile.
+        println!("{} pages entered for {WALKS} walks", pages.len());
+        assert!(pages.len() > WALKS as usize + 100 * 7 * 3 / 4);
+
+        // What waits at a flush is dropped.
+        let region = Region::new(&mut rig, Owner { epoch: 1, ..OWNER }, 1, 0x1000_0000_0000, 8 * WALKS, 1);
+        let outcomes = (0..60).map(|number| rig.push(region.walk(8 * number + 3))).collect::<Result<Vec<_>, _>>()?;
+        rig.finish_walks(2000)?;
+        drop(outcomes);
+        rig.flush()?;
+        let filled = rig.filled.len();
+        rig.finish_fills()?;
+        assert_eq!(rig.filled.len(), filled);
         Ok(())
     })
 }
