@@ -42,7 +42,8 @@ fn every_preset_passes_lint() {
 /// A configuration with every field at an end of its range.
 fn extreme(name: &str, in_order: bool, choose: fn(&ConfigField) -> u32) -> Config {
     let numbers = Config::FIELDS.iter().map(|field| format!("{} = {}\n", field.name, choose(field)));
-    let text = format!("name = \"{name}\"\ndone_tracking = false\nin_order = {in_order}\n{}", numbers.collect::<String>());
+    let text =
+        format!("name = \"{name}\"\ndone_tracking = false\nin_order = {in_order}\n{}", numbers.collect::<String>());
     config_file::parse(&text, Format::Toml).unwrap()
 }
 

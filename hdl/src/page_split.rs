@@ -4,27 +4,35 @@
 //! pieces gather until the response can start (see `split_buffer`); every other request is a single piece. What the pieces
 //! of a request share, and no lookup needs, is kept here in a memory and joins them behind the TLB.
 //!
+//! Where responses come in order (`in_order`), this is where order is restored: requests are cut strictly by order number,
+//! and every one, of one page or of many, good or failed, takes a split context, in turn. Restoring it behind the TLB alone
+//! would not do: a long request, or a full set of contexts, would wait there for an older request that waits here behind
+//! it. From here on in order, the oldest request never waits for a younger one.
+//!
 //! **Handshake.** Channel `checked` in, valid only: a place was reserved on admission, and `place_freed` gives it back.
 //! Channel `held` in, one cycle before its `checked`. Channel `piece` out, valid only, and channel `held_out` two cycles
 //! later. A piece is sent only when everything that it may need is reserved: a place in the queue of walks, and a place
 //! among the single responses, or a slot of its split context.
 //!
-//! **Latency and throughput.** None for a request of one page that finds nothing before it; three cycles through the queue.
-//! One piece per cycle, without a gap between requests.
+//! **Latency and throughput.** None for a request of one page that finds nothing before it; three cycles through the queue,
+//! or through the ring if it is the request's turn. One piece per cycle, without a gap between requests.
 //!
 //! **Timing.** A two-way select between the request that is being cut and the one that arrives, in front of the TLB's
 //! memory. The loop from one piece to the next is an increment of the page number and a countdown.
 //!
-//! **Reset and flush.** Reset drops everything and refills the list of split contexts; `ready` rises when that is done, and
-//! no request may be sent before.
+//! **Reset and flush.** Reset drops everything and refills the list of split contexts, or scrubs the ring; `ready` rises
+//! when that is done, and no request may be sent before.
 //!
-//! **Hazards.** A request passes by the queue only where the queue is empty and none is being cut, so requests stay in
-//! order; one that might touch several pages never does. A long request (more pages than a split context has slots) uses its slots as a ring. Only one long request is
-//! open at a time, so that one counter of free slots is enough.
+//! **Hazards.** In order, the ring of requests ([`Ring`]) has a place for every order number; a number is given again only
+//! when its last request has left, because `place_freed` gives its place back. Otherwise, a request passes by the queue only where the queue is empty and none is being cut, so requests stay in
+//! the order in which they arrive; one that might touch several pages never does. A long request (more pages than a split
+//! context has slots) uses its slots as a ring. Only one long request is open at a time, so that one counter of free slots
+//! is enough.
 //!
-//! **Limits.** `admitted_max` requests in the queue; `split_contexts` requests of several pages; `response_depth` single
-//! responses; `request_walks` walks. Of single responses, walks and slots of a long request the last free one is not used
-//! until another comes back, unless two pieces take the last two in a row (see [`Credit`]).
+//! **Limits.** `admitted_max` requests in the queue; `split_contexts` requests of several pages, or, in order, of any;
+//! `response_depth` single responses, of which in order there are none; `request_walks` walks. Of single responses, walks,
+//! slots of a long request, and contexts taken in turn the last free one is not used until another comes back, unless two
+//! pieces take the last two in a row (see [`Credit`]).
 
 use crate::prim::{
     Builder, Credit, Design, Fifo, FreeList, Ram, RamStyle, Record, Register, Ring, RingWrite, Signal, concat,
@@ -113,10 +121,7 @@ enum Contexts<'a> {
     /// They come back in any order.
     List(FreeList<'a>),
     /// They are taken and come back in turn.
-    Turns {
-        free: Credit<'a>,
-        next: Register<'a>,
-    },
+    Turns { free: Credit<'a>, next: Register<'a> },
 }
 
 impl<'a> Contexts<'a> {

@@ -5,12 +5,17 @@
 //! only a long request (more pages than `split_pages`) starts before, as a stream that waits for its own walks. Physically
 //! contiguous pieces are merged, greedily, up to `merge_bytes_max`, whatever was cached.
 //!
+//! Where responses come in order (`in_order`), all of them pass here, those of one page and of failed checks too, and are
+//! sent in the order in which the page split opened their contexts: a request that is complete, or long, waits in a ring
+//! ([`Ring`]) for its turn.
+//!
 //! **Handshake.** Channels `looked_up` and `result` in, valid only: every piece has a slot of its own. Channel `segment`
 //! out, ready/valid. `old_toggle` belongs to the piece on `looked_up`.
 //!
 //! **Latency and throughput.** Eleven cycles from a request's last piece or its last walk to its first segment, ten from the
 //! first piece of a long request; one more for every further piece of that segment. One piece per cycle, without a gap
-//! between requests, whether they were walked or not: completion takes a cycle for every piece.
+//! between requests, whether they were walked or not: completion takes a cycle for every piece. In order, three cycles more
+//! if it is the request's turn.
 //!
 //! **Timing.** A full output queue stops the drain as a whole. Contiguity compares with a sum that was registered with the open segment.
 //!
@@ -21,12 +26,14 @@
 //! counted by one pipe for both sides, so that the last walk and the last piece cannot miss each other; its one-deep
 //! forwarding covers two events of one context in a row. Walks go before hits there: while a walk ends in every cycle no
 //! hit is counted. That lasts as long as there are walks in flight, and the queue of hits that wait has a place for each.
+//! In order, a long request takes its place in the ring when it opens; requests before it are complete or have all their
+//! pieces here, so it waits for walks only.
 //!
 //! **Limits.** `split_contexts` requests of `split_pages` slots each; one long request at a time.
 
 use crate::prim::{
-    Credit, Design, Fifo, Ram, RamStyle, Record, Ring, RingWrite, Signal, Word, delay_record, drive_record, input_channel, mux_record,
-    output_channel, register_record, scrub, zero_record,
+    Credit, Design, Fifo, Ram, RamStyle, Record, Ring, RingWrite, Signal, Word, delay_record, drive_record,
+    input_channel, mux_record, output_channel, register_record, scrub, zero_record,
 };
 use crate::records::{ADMISSION_BITS, LookedUp, SegmentBeat, WalkResult};
 use keywalk_contract::{Config, key::INDEX_BITS, status::STATUS_BITS};
