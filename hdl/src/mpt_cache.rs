@@ -97,7 +97,7 @@ impl MptCache {
         let epoch = b.input("lookup_epoch", REGION_EPOCH_BITS);
         let region_epoch = b.input("region_epoch", BUCKET_EPOCH_BITS);
         let agreement = |tag: &Tag<Signal<'a>>| {
-            let mut parts: Vec<_> = (0..BUCKET_EPOCH_BITS)
+            let region_agrees: Vec<_> = (0..BUCKET_EPOCH_BITS)
                 .map(|bit| {
                     let held = tag.epoch.bit(bit);
                     (is_replay & held.eq(epoch.bit(bit))) | (!is_replay & held.eq(region_epoch.bit(bit)))
@@ -106,11 +106,7 @@ impl MptCache {
             let set_epoch = |epoch: Signal<'a>| epoch.high_bits(SET_EPOCH_BITS);
             let held = concat(&[tag.is_valid, tag.table_set, tag.index, set_epoch(tag.epoch)]);
             let wanted = concat(&[always, table_set, index.high_bits(index_bits), set_epoch(epoch)]);
-            parts.extend((0..held.width().div_ceil(3)).map(|part| {
-                let (high, low) = ((3 * part + 2).min(held.width() - 1), 3 * part);
-                held.bits(high, low).eq(wanted.bits(high, low))
-            }));
-            concat(&parts).all_set()
+            concat(&region_agrees).concat(held.agreements(wanted)).all_set()
         };
         let hits: Vec<_> = read.iter().map(agreement).collect();
         // Nor does a lookup count whose tags were read before the scrub was through with them.

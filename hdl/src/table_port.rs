@@ -28,7 +28,7 @@
 //! beat at the earliest, or 5 cycles after the answer to its last waiter where several waited.
 //!
 //! **Timing.** `s0`: select and hash, in front of the table's address. `s1`: compare four ways, decide, write. `s2`:
-//! read number of the way, exchange of the tail. `s3`: link. Landing: `landed`, then `answer` (which waiter), then the
+//! what is known of the read, read number of the way, exchange of the tail. `s3`: link. Landing: `landed`, then `answer` (which waiter), then the
 //! outputs, which are registers and memory outputs. `arvalid` and its payload are registers; the ready outputs and
 //! `idle` are decoded from registers.
 //!
@@ -336,22 +336,27 @@ impl TablePort {
         let same_line = concat(&[s2_issued.value, ar_generation.value, ar_line.value])
             .eq_wide(concat(&[always, s1.generation, s1.line]))
             .named("s1_same_line");
-        let same_bucket = s2_issued.value.concat(s1_bucket.delay("s2_bucket"));
+        let s2_bucket = s1_bucket.delay("s2_bucket");
+        let same_bucket = s2_issued.value.concat(s2_bucket);
         let same_bucket = same_bucket.eq_wide(always.concat(s1_bucket)).named("s1_same_bucket");
         let matches: Vec<_> = entries
             .iter()
             .zip(&closed)
             .enumerate()
             .map(|(way, (entry, closed))| {
-                let wanted = concat(&[s1_line_high, s1.generation, !*closed]);
-                concat(&[entry.line_high, entry.generation, entry.alloc_toggle])
-                    .eq_wide(wanted)
+                let is_open = entry.alloc_toggle ^ *closed;
+                entry
+                    .line_high
+                    .concat(entry.generation)
+                    .eq_wide_and(s1_line_high.concat(s1.generation), is_open)
                     .named(&format!("s1_match_{way}"))
             })
             .collect();
         let copies: Vec<_> = entries.iter().map(|entry| entry.alloc_toggle).collect();
         let vacant: Vec<_> = copies.iter().zip(&closed).map(|(copy, closed)| copy.eq(*closed)).collect();
-        let full = concat(&copies).eq_wide(!concat(&closed)).named("s1_full");
+        // All four are occupied: a carry chain, straight off the memories.
+        let occupied = concat(&copies) ^ concat(&closed);
+        let full = occupied.add_wide(b.literal(1, WAYS)).bit(WAYS).named("s1_full");
         // The first vacant way; the last one unless the bucket is full, where nothing is issued.
         let lower = |way: usize| or_all(&vacant[..way]);
         let chosen = [vacant[0], vacant[1] & !lower(1), vacant[2] & !lower(2), !lower(3)];
@@ -384,18 +389,29 @@ impl TablePort {
             memory.write(table_address, entry, scrub.busy | (issue & chosen[way]));
         }
         let issued_memory = Ram::new(b, "issued", reads, RamStyle::for_depth(reads), Issued::widths(config));
-        let way = (chosen[2] | chosen[3]).concat(chosen[1] | chosen[3]).named("s1_way");
-        let chosen_toggles: Vec<_> = chosen.iter().zip(&closed).map(|(chosen, closed)| *chosen & !*closed).collect();
-        let issued = Issued { waiter: s1.waiter, bucket: s1_bucket, way, close_toggle: or_all(&chosen_toggles) };
-        issued_memory.write(free.number, issued, issue);
         // A request that fails writes the same again when it returns.
         let asked_memory = Ram::new(b, "asked", waiters, RamStyle::for_depth(waiters), Asked::widths(config));
         asked_memory.write(s1.waiter, Asked { level: s1.level, word: s1.word }, s1_valid);
 
         // s2: the read, new or joined, and its tail.
         s2_issued.next(issue);
+        let chosen: [Signal<'_>; WAYS as usize] =
+            std::array::from_fn(|way| chosen[way].delay(&format!("s2_chosen_{way}")));
+        let toggles: Vec<_> = closed
+            .iter()
+            .enumerate()
+            .map(|(way, closed)| chosen[way] & !closed.delay(&format!("s2_closed_{way}")))
+            .collect();
+        let s2_new_read = free.number.delay("s2_new_read");
+        let issued = Issued {
+            waiter: s1.waiter.delay("s2_waiter"),
+            bucket: s2_bucket,
+            way: (chosen[2] | chosen[3]).concat(chosen[1] | chosen[3]).named("s2_way"),
+            close_toggle: or_all(&toggles),
+        };
+        issued_memory.write(s2_new_read, issued, s2_issued.value);
         let s2_joined = join.delay_reset("s2_joined");
-        let s2_waiter = s1.waiter.delay("s2_waiter");
+        let s2_waiter = issued.waiter;
         let s3_read = b.register("s3_read", read_bits);
         let mut reads_of_ways: Vec<_> = matches
             .iter()
@@ -406,7 +422,7 @@ impl TablePort {
             })
             .collect();
         reads_of_ways.push((same_line.delay("s2_same_line"), s3_read.value));
-        reads_of_ways.push((s2_issued.value, free.number.delay("s2_new_read")));
+        reads_of_ways.push((s2_issued.value, s2_new_read));
         let s2_read = select_one_hot(&reads_of_ways).named("s2_read");
         s3_read.next(s2_read);
         let tails = Ram::new(b, "tail", reads, RamStyle::Distributed, Tail::widths(config));

@@ -131,13 +131,13 @@ impl<'a> Cache<'a> {
         let s1_valid = (lookup.valid & !clean.busy).delay_reset(&named("s1_valid"));
         let wanted = always.concat(s1_key);
         let matches: Vec<_> = found.iter().map(|tag| tag.is_valid.concat(tag.key).eq_wide(wanted)).collect();
-        let counts = (s1_valid & !clean.busy).delay_reset(&named("s2_counts"));
+        let counts = s1_valid & !clean.busy;
         let s2_matches: Vec<_> = matches
             .iter()
             .enumerate()
             .map(|(way, matching)| matching.delay(&format!("{name}_s2_matches_{way}")))
             .collect();
-        let hit = or_all(&s2_matches) & counts;
+        let hit = or_all(&s2_matches) & counts.delay_reset(&named("s2_counts"));
         let way = first_set(&matches, way_bits).delay(&named("s2_way"));
         // The reset of the registers selects: what does not count is zero, and the rest is an OR.
         let s2_values: Vec<_> = found_values

@@ -153,6 +153,19 @@ impl<'a> Signal<'a> {
     /// increment tells whether all of them agree. Synthesis makes a deep tree of a plain comparison.
     #[must_use]
     pub fn eq_wide(self, other: Signal<'a>) -> Signal<'a> {
+        self.agreements(other).all_set()
+    }
+
+    /// [`eq_wide`](Self::eq_wide) and a condition, which has a place of its own in the carry chain: it may be the output of
+    /// a LUT without making the comparison deeper.
+    #[must_use]
+    pub fn eq_wide_and(self, other: Signal<'a>, condition: Signal<'a>) -> Signal<'a> {
+        condition.concat(self.agreements(other)).all_set()
+    }
+
+    /// Whether the signals agree, for each three bits: what [`eq_wide`](Self::eq_wide) puts into its carry chain.
+    #[must_use]
+    pub fn agreements(self, other: Signal<'a>) -> Signal<'a> {
         let width = self.width();
         let parts: Vec<_> = (0..width.div_ceil(3))
             .map(|part| {
@@ -160,7 +173,7 @@ impl<'a> Signal<'a> {
                 self.bits(high, low).eq(other.bits(high, low))
             })
             .collect();
-        concat(&parts).all_set()
+        concat(&parts)
     }
 
     /// Every bit is set, found by the carry of an increment.
