@@ -24,10 +24,10 @@
 //! when that is done, and no request may be sent before.
 //!
 //! **Hazards.** In order, the ring of requests ([`Ring`]) has a place for every order number; a number is given again only
-//! when its last request has left, because `place_freed` gives its place back. Otherwise, a request passes by the queue only where the queue is empty and none is being cut, so requests stay in
-//! the order in which they arrive; one that might touch several pages never does. A long request (more pages than a split
-//! context has slots) uses its slots as a ring. Only one long request is open at a time, so that one counter of free slots
-//! is enough.
+//! when its last request has left, because `place_freed` gives its place back. Otherwise, a request passes by the queue only
+//! where the queue is empty and none is being cut, so requests stay in the order in which they arrive; one that might touch
+//! several pages never does. A long request (more pages than a split context has slots) uses its slots as a ring. Only one
+//! long request is open at a time, so that one counter of free slots is enough.
 //!
 //! **Limits.** `admitted_max` requests in the queue; `split_contexts` requests of several pages, or, in order, of any;
 //! `response_depth` single responses, of which in order there are none; `request_walks` walks. Of single responses, walks,

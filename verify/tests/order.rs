@@ -145,4 +145,4 @@ fn scene_engine(scene: &Scene, options: EngineOptions) -> Engine<SharedMemory> {
 }
 
 /// Cycles from a request to its response where every cache hits and nothing else is under way.
-const HIT_CYCLES: u64 = 23;
+const HIT_CYCLES: u64 = 25;

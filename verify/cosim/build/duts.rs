@@ -74,10 +74,12 @@ const BLOCKS: &[(&str, &str, &str)] = &[
 fn configurations() -> Vec<Config> {
     let presets = ["default", "small"].iter().filter_map(|name| keywalk_gen::presets::find(name));
     let mut configurations: Vec<_> = presets.map(|preset| preset.config()).collect();
-    // Small, with responses in order. As every request takes a split context there, one per cycle needs more of them.
+    // Small, with responses in order. As every request takes a split context there, one per cycle needs more of them; and
+    // more walks, because every piece reserves one until the TLB has answered.
     let small = keywalk_gen::presets::find("small").map(|preset| preset.config());
     configurations.extend(small.map(|small| Config {
         name: "small_ordered".into(),
+        walk_contexts: 16,
         split_contexts: 32,
         in_order: true,
         ..small
