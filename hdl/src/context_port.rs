@@ -61,6 +61,14 @@ crate::record! {
     }
 }
 
+crate::record! {
+    /// Whether an answer names a table, which makes it an event. Known on the way into a queue, to save time behind it.
+    struct Named(_config) {
+        /// It does.
+        names_a_table: 1,
+    }
+}
+
 /// The block.
 pub struct ContextPort;
 
@@ -154,45 +162,40 @@ impl ContextPort {
         // Answers.
         let result_valid = b.input("result_valid", 1);
         let result = input_channel(b, "result", WalkResult::widths(config));
-        let (_, failed) = failed_table(result.status);
-        let (result_queue, results) = Fifo::new(design, b, "results", QUEUE_DEPTH, ContextAnswer::widths(config));
-        result_queue.push(
-            result_valid & result.is_context,
-            ContextAnswer {
-                tag: result.tag,
-                function: result.function,
-                status: result.status,
-                table: failed,
-                hop: result.hop,
-                address: result.address,
-                index: result.index,
-                admission: result.admission,
-            },
-        );
+        let (result_names, failed) = failed_table(result.status);
+        let queued = || (ContextAnswer::widths(config), Named::widths(config));
+        let (result_queue, results) = Fifo::new(design, b, "results", QUEUE_DEPTH, queued());
+        let found = ContextAnswer {
+            tag: result.tag,
+            function: result.function,
+            status: result.status,
+            table: failed,
+            hop: result.hop,
+            address: result.address,
+            index: result.index,
+            admission: result.admission,
+        };
+        result_queue.push(result_valid & result.is_context, (found, Named { names_a_table: result_names }));
         // Lookups have a place reserved as well, so that an answer never waits in the HEM lookup, where it would keep a
         // context from the requests.
-        let (answer_queue, answers) = Fifo::new(design, b, "answers", QUEUE_DEPTH, ContextAnswer::widths(config));
-        answer_queue.push(b.input("answer_valid", 1), input_channel(b, "answer", ContextAnswer::widths(config)));
+        let (answer_queue, answers) = Fifo::new(design, b, "answers", QUEUE_DEPTH, queued());
+        let answer = input_channel(b, "answer", ContextAnswer::widths(config));
+        let (answer_names, _) = failed_table(answer.status);
+        answer_queue.push(b.input("answer_valid", 1), (answer, Named { names_a_table: answer_names }));
         b.output("answer_ready", b.flag(true));
         let out_valid = b.register_reset("out_valid", 1, 0);
         let event_valid = b.register_reset("event_valid_q", 1, 0);
         let response_ready = b.input("context_response_ready", 1);
         let event_ready = b.input("event_ready", 1);
-        // The cycle after a load tells whether the answer is an event.
-        let is_fresh = b.register_reset("is_fresh", 1, 0);
-        let is_event = b.forward("is_event", 1);
-        let may_answer = !out_valid.value | response_ready;
-        let may_load = (may_answer & !is_event.value & (!event_valid.value | event_ready)).named("may_load");
+        let may_load = ((!out_valid.value | response_ready) & (!event_valid.value | event_ready)).named("may_load");
         let load = (may_load & (results.out_valid | answers.out_valid)).named("load");
         result_queue.pop(may_load);
         answer_queue.pop(may_load & !results.out_valid);
-        let chosen = hold_record(mux_record(results.out_valid, results.out, answers.out), "out", load);
+        let chosen = hold_record(mux_record(results.out_valid, results.out.0, answers.out.0), "out", load);
         let is_walk = results.out_valid.hold("out_is_walk", load);
-        let (names, _) = failed_table(chosen.status);
-        is_event.drive(is_fresh.value & names);
-        is_fresh.next(load);
+        let names = results.out_valid.mux(results.out.1.names_a_table, answers.out.1.names_a_table);
         out_valid.next(load | (out_valid.value & !response_ready));
-        event_valid.next(is_event.value | (event_valid.value & !event_ready));
+        event_valid.next((load & names) | (event_valid.value & !event_ready));
         b.output("context_response_valid", out_valid.value);
         for (name, signal) in chosen.list() {
             if !matches!(name, "index" | "admission") {

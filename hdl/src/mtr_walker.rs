@@ -24,11 +24,12 @@
 //! counted by whole tables from the wanted page to the last one. A walk of the context port, or of an index at or above
 //! the count, neither uses nor fills anything; a walk that fails enters nothing from the line that it fails at.
 //!
-//! **Handshake.** `walk_*`, `line_*`, `result_*` and `fill_*`: valid only, always taken, at most one per cycle; no more walks
-//! may be in flight than there are contexts. `line_request_*`: valid and ready, stable until taken. `line_*` must answer `line_request_*`, once each, in any
-//! order. Results come in any order. `zero_entry_literal` and `alignment_check` are levels, sampled at each check. `idle`
-//! is low from the cycle after a walk is accepted until the cycle after its result; fills may still follow then.
-//! Pulses for counters: `lower_*` and `upper_*` of the caches, a hit or a miss for every walk that may use the cache
+//! **Handshake.** `walk_*`, `line_*`, `result_*` and `fill_*`: valid only, always taken, at most one per cycle; no more
+//! walks may be in flight than there are contexts, and one that takes the place of another may come two cycles after
+//! the other's result. `line_request_*`: valid and ready, stable until taken. `line_*` must answer `line_request_*`, once
+//! each, in any order. Results come in any order. `zero_entry_literal` and `alignment_check` are levels, sampled at each
+//! check. `idle` is low from the cycle after a walk is accepted until two cycles after its result; fills may still follow
+//! then. Pulses for counters: `lower_*` and `upper_*` of the caches, a hit or a miss for every walk that may use the cache
 //! and whose table has that level; `read_issued_<k>` for every read number k that is taken.
 //!
 //! **Latency and throughput.** Walk accepted to first read offered: 3 cycles. Line to next read offered: 2 cycles. Line of
@@ -222,8 +223,10 @@ record! {
         has_first: 1,
         /// Words after the wanted one that are in the table, 7 at the most.
         left: WORD_BITS,
-        /// Words beside the wanted one may be entered.
-        fills_beside: 1,
+        /// The line is of the root table.
+        is_root: 1,
+        /// The wanted word is where it is in a line of an aligned table.
+        is_in_place: 1,
         /// The walk is good so far, and what it reads may be cached.
         is_cacheable: 1,
         /// The walk fails at the size of the table.
@@ -552,7 +555,10 @@ fn begin<'a>(
         hop,
         refusal: verdict,
         is_cacheable: is_cacheable & verdict.none() & is_fillable,
-        pages_left: saturated(following.low_bits(WORD_BITS), following.high_bits(INDEX_BITS - WORD_BITS).any()),
+        pages_left: saturated(
+            following.low_bits(WORD_BITS),
+            !is_zero_wide(following.high_bits(INDEX_BITS - WORD_BITS)),
+        ),
         lower_left: lower_left(following, ba_pg_sz, table_mask),
         upper_left: upper_left(following, ba_pg_sz, table_mask),
         is_far: index.high_bits(INDEX_BITS - WORD_BITS).any(),
@@ -598,7 +604,7 @@ fn shifted<'a>(value: Signal<'a>, size: Signal<'a>, times: u32) -> Signal<'a> {
         Some(bits) => value.high_bits(bits).resize(width),
     };
     let step = |value: Signal<'a>, low: u32| {
-        let values: Vec<_> = (0..4).map(|number| by(value, number * times << low)).collect();
+        let values: Vec<_> = (0..4).map(|number| by(value, (number * times) << low)).collect();
         select_tree(size.bits(low + 1, low), &values)
     };
     step(step(value, 0), 2)
@@ -639,8 +645,8 @@ fn saturated<'a>(low: Signal<'a>, is_more: Signal<'a>) -> Signal<'a> {
 fn lower_left<'a>(following: Signal<'a>, ba_pg_sz: Signal<'a>, table_mask: Signal<'a>) -> Signal<'a> {
     let tables = following.high_bits(LOWER_BITS);
     let high = tables.high_bits(LOWER_BITS - WORD_BITS);
-    let is_more = (high.high_bits(LOWER_BITS - WORD_BITS - TABLE_SIZE_MAX).any())
-        | (high.low_bits(TABLE_SIZE_MAX) & !table_mask).any();
+    let is_more = high.high_bits(LOWER_BITS - WORD_BITS - TABLE_SIZE_MAX).any()
+        | !is_aligned(high.low_bits(TABLE_SIZE_MAX), !table_mask);
     saturated(shifted(tables, ba_pg_sz, 1).low_bits(WORD_BITS), is_more)
 }
 
@@ -649,8 +655,9 @@ fn upper_left<'a>(following: Signal<'a>, ba_pg_sz: Signal<'a>, table_mask: Signa
     let tables = following.high_bits(UPPER_BITS);
     let high = tables.high_bits(UPPER_BITS - WORD_BITS);
     // Bit n counts unless it is shifted out, that is where ba_pg_sz is n / 2 or less.
-    let counting: Vec<_> = (0..high.width()).map(|bit| high.bit(bit) & !table_mask.bit(bit / 2)).collect();
-    saturated(shifted(tables, ba_pg_sz, 2).low_bits(WORD_BITS), or_all(&counting))
+    let counting: Vec<_> = (0..high.width()).rev().map(|bit| !table_mask.bit(bit / 2)).collect();
+    let is_more = !is_aligned(high, concat(&counting));
+    saturated(shifted(tables, ba_pg_sz, 2).low_bits(WORD_BITS), is_more)
 }
 
 /// The read of the entry at a bus address.
@@ -816,7 +823,8 @@ fn land<'a>(
         first_word: first,
         has_first: is_leaf & !plan.is_far,
         left,
-        fills_beside: number.none() | position.eq(wanted_word),
+        is_root: number.none(),
+        is_in_place: position.eq(wanted_word),
         is_cacheable: plan.is_cacheable & !fails,
         fails_late: is_late,
         is_direct,
@@ -907,7 +915,7 @@ fn fill<'a>(b: &'a Builder<'a>, config: &Config, flush: Signal<'a>, landed: &Lan
     let is_above = !distance.bit(WORD_BITS) & walk.left.lt(distance.low_bits(WORD_BITS));
     let is_outside = is_below | is_above;
     // The wanted word has its turn once.
-    let is_refused = !f2_is_wanted & (distance.none() | !walk.fills_beside);
+    let is_refused = !f2_is_wanted & (distance.none() | !(walk.is_root | walk.is_in_place));
     let quarters: Vec<_> = (0..4).map(|quarter| walk.errors.bit(quarter)).collect();
     let is_failed = select_tree(f2_word.high_bits(2), &quarters);
     let f3_is_allowed = (!flush & f2_valid & walk.is_cacheable & !walk.fails_late).delay_reset("f3_is_allowed");

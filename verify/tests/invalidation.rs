@@ -258,7 +258,7 @@ impl Adversary {
         loop {
             let cycles = self.engine.cycles() - start;
             assert!(cycles < LIMIT_CYCLES, "no completion");
-            if asks_every > 0 && cycles % asks_every == 0 {
+            if asks_every > 0 && cycles.is_multiple_of(asks_every) {
                 let page = self.random.random_range(0..PAGES);
                 self.submit(TARGET, page, 1);
             }

@@ -107,6 +107,14 @@ fn configurations_of_blocks() -> Vec<Config> {
         mpt_ways: 1,
         tlb_sets: 2,
         tlb_ways: 1,
+        hem_cache_sets: 2,
+        hem_cache_ways: 1,
+        mtr_lower_sets: 2,
+        mtr_lower_ways: 1,
+        mtr_upper_sets: 2,
+        mtr_upper_ways: 1,
+        epoch_buckets: 2,
+        done_buckets: 2,
         hem_contexts: 2,
         walk_contexts: 4,
         reads_in_flight: 2,
@@ -116,8 +124,6 @@ fn configurations_of_blocks() -> Vec<Config> {
         response_depth: 16,
         fault_depth: 2,
         bt0_slots: 1,
-        epoch_buckets: 2,
-        done_buckets: 2,
         done_tracking: false,
         ..Config::default()
     };

@@ -76,6 +76,12 @@ struct Pending {
     stale_hem: BTreeSet<u64>,
 }
 
+/// What is due in a cycle.
+fn take_due<T>(queue: &mut VecDeque<(u64, T)>, cycle: u64) -> Option<T> {
+    let is_due = queue.front().is_some_and(|(due, _)| *due == cycle);
+    if is_due { queue.pop_front().map(|(_, what)| what) } else { None }
+}
+
 struct Ports {
     epoch_index: Input,
     epoch_table_set: Input,
@@ -460,7 +466,7 @@ impl Rig {
         if !is_paused && self.chance(chances.request) {
             self.admit(cycle);
         }
-        let accept = self.accepts.pop_front_if(|(due, _)| *due == cycle).map(|(_, generation)| generation);
+        let accept = take_due(&mut self.accepts, cycle);
         self.pulse(self.ports.accepted, accept);
         let answerable = self.in_flight.iter().filter(|request| request.sampled + self.accept_delay < cycle).count();
         if answerable > 0 && self.chance(chances.finish) {
@@ -471,7 +477,7 @@ impl Rig {
                 self.undone.push((cycle, request));
             }
         }
-        let finish = self.finishes.pop_front_if(|(due, _)| *due == cycle).map(|(_, request)| request);
+        let finish = take_due(&mut self.finishes, cycle);
         let fields = finish.map_or_else(
             || [0, 1, self.random.random_range(0..self.tags), 0],
             |request| [1, request.generation, request.tag, request.function],
@@ -501,7 +507,7 @@ impl Rig {
             self.contexts.push(request);
             self.context_accepts.push_back((cycle + 1, generation));
         }
-        let accept = self.context_accepts.pop_front_if(|(due, _)| *due == cycle).map(|(_, generation)| generation);
+        let accept = take_due(&mut self.context_accepts, cycle);
         self.pulse(self.ports.context_accepted, accept);
         let answerable = self.contexts.iter().filter(|request| request.sampled + 1 < cycle).count();
         let finishes = answerable > 0 && (self.chance(chances.context) || chances.context == 0);
