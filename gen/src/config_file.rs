@@ -2,7 +2,7 @@
 //! what is legal, and the line.
 
 use keywalk_contract::Config;
-use keywalk_contract::config::{ConfigError, ConfigField};
+use keywalk_contract::config::{ConfigError, ConfigField, ConfigSwitch};
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 use std::fmt;
@@ -14,8 +14,6 @@ const NAME_LENGTH_MAX: usize = 64;
 pub const NAME_LEGAL: &str = "1 to 64 letters, digits, `_`, `-` or `.`";
 /// Name of the field that is text.
 const NAME: &str = "name";
-/// Name of the field that is a switch.
-const DONE_TRACKING: &str = "done_tracking";
 
 /// A name that cannot stand in the header of a file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -38,6 +36,9 @@ pub fn legal(field: &ConfigField) -> String {
     let kind = if field.power_of_two { "a power of two in " } else { "" };
     format!("{kind}{}..={}", field.min, field.max)
 }
+
+/// What a switch may be, in words.
+pub const SWITCH_LEGAL: &str = "true or false";
 
 /// Language of a configuration file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,12 +164,13 @@ impl Visitor<'_> for KeySeed {
 
     fn visit_str<E: de::Error>(self, name: &str) -> Result<Kind, E> {
         let number = Config::FIELDS.iter().find(|field| field.name == name).map(Kind::Number);
+        let switch = Config::SWITCHES.iter().find(|switch| switch.name == name).map(Kind::Switch);
         match name {
             NAME => Ok(Kind::Name),
-            DONE_TRACKING => Ok(Kind::DoneTracking),
-            _ => number.ok_or_else(|| {
+            _ => number.or(switch).ok_or_else(|| {
                 let numbers = Config::FIELDS.iter().map(|field| field.name);
-                let names: Vec<&str> = [NAME].into_iter().chain(numbers).chain([DONE_TRACKING]).collect();
+                let switches = Config::SWITCHES.iter().map(|switch| switch.name);
+                let names: Vec<&str> = [NAME].into_iter().chain(numbers).chain(switches).collect();
                 E::custom(format!("unknown configuration field {name:?}, legal are {}", names.join(", ")))
             }),
         }
@@ -180,7 +182,7 @@ impl Visitor<'_> for KeySeed {
 enum Kind {
     Name,
     Number(&'static ConfigField),
-    DoneTracking,
+    Switch(&'static ConfigSwitch),
 }
 
 impl Kind {
@@ -188,7 +190,7 @@ impl Kind {
         match self {
             Self::Name => NAME,
             Self::Number(field) => field.name,
-            Self::DoneTracking => DONE_TRACKING,
+            Self::Switch(switch) => switch.name,
         }
     }
 
@@ -196,7 +198,7 @@ impl Kind {
         let legal = match self {
             Self::Name => NAME_LEGAL.into(),
             Self::Number(field) => legal(field),
-            Self::DoneTracking => "true or false".into(),
+            Self::Switch(_) => SWITCH_LEGAL.into(),
         };
         Err(E::custom(format!("configuration field `{}` is {value}, legal is {legal}", self.name())))
     }
@@ -238,7 +240,7 @@ impl<'de> Visitor<'de> for Kind {
     }
 
     fn visit_bool<E: de::Error>(self, value: bool) -> Result<Value, E> {
-        if matches!(self, Self::DoneTracking) { Ok(value.into()) } else { self.refuse(value) }
+        if matches!(self, Self::Switch(_)) { Ok(value.into()) } else { self.refuse(value) }
     }
 
     fn visit_str<E: de::Error>(self, value: &str) -> Result<Value, E> {

@@ -161,9 +161,8 @@ fn differences(config: &Config) -> Vec<(&'static str, String)> {
     let default = Config::default();
     let numbers = Config::FIELDS.iter().filter(|field| (field.get)(config) != (field.get)(&default));
     let mut list: Vec<_> = numbers.map(|field| (field.name, (field.get)(config).to_string())).collect();
-    if config.done_tracking != default.done_tracking {
-        list.push(("done_tracking", config.done_tracking.to_string()));
-    }
+    let switches = Config::SWITCHES.iter().filter(|switch| (switch.get)(config) != switch.default);
+    list.extend(switches.map(|switch| (switch.name, (switch.get)(config).to_string())));
     list
 }
 
@@ -188,9 +187,9 @@ fn list_fields() -> String {
     for field in Config::FIELDS {
         add(field.name, &legal(field), &field.default.to_string(), field.doc);
     }
-    let doc =
-        "Whether an invalidation waits for s_axis_done of earlier responses; if not, they are the caller's to drain.";
-    add("done_tracking", "true or false", &default.done_tracking.to_string(), doc);
+    for switch in Config::SWITCHES {
+        add(switch.name, config_file::SWITCH_LEGAL, &switch.default.to_string(), switch.doc);
+    }
     text
 }
 

@@ -205,13 +205,15 @@ pub fn streams_markdown() -> String {
 pub fn configuration_markdown() -> String {
     let default = Config::default();
     let name = vec!["name".into(), "text".into(), default.name.clone(), NAME_DOC.into()];
-    let done = vec!["done_tracking".into(), "true, false".into(), default.done_tracking.to_string(), DONE_DOC.into()];
+    let switches = Config::SWITCHES.iter().map(|switch| {
+        vec![switch.name.into(), "true, false".into(), switch.default.to_string(), switch.doc.trim().into()]
+    });
     let numbers = Config::FIELDS.iter().map(|field| {
         let kind = if field.power_of_two { "powers of two from" } else { "" };
         let range = format!("{kind} {} to {}", field.min, field.max);
         vec![field.name.into(), range.trim().into(), field.default.to_string(), field.doc.trim().into()]
     });
-    let rows = [name].into_iter().chain(numbers).chain([done]).map(|mut row| {
+    let rows = [name].into_iter().chain(numbers).chain(switches).map(|mut row| {
         row[0] = code(&row[0]);
         row
     });
@@ -223,9 +225,6 @@ pub fn configuration_markdown() -> String {
 
 /// Meaning of the configuration's fields that are no numbers.
 const NAME_DOC: &str = "Name of the configuration, for the manifest and file headers.";
-const DONE_DOC: &str = "Whether an invalidation waits for `s_axis_done` of earlier responses. false: they are the \
-                        caller's to drain.";
-
 /// The whole Markdown document.
 #[must_use]
 pub fn markdown() -> String {

@@ -71,8 +71,8 @@ fn every_legal_number_is_read() {
 
 #[test]
 fn text_and_switch_are_read() {
-    let config = parse("name = \"my-engine_2.0\"\ndone_tracking = false", Format::Toml).unwrap();
-    assert_eq!((config.name.as_str(), config.done_tracking), ("my-engine_2.0", false));
+    let config = parse("name = \"my-engine_2.0\"\ndone_tracking = false\nin_order = true", Format::Toml).unwrap();
+    assert_eq!((config.name.as_str(), config.done_tracking, config.in_order), ("my-engine_2.0", false, true));
     assert_eq!(parse("", Format::Toml).unwrap(), Config::default());
     assert_eq!(parse("{}", Format::Json).unwrap(), Config::default());
 }
@@ -120,7 +120,7 @@ fn refusals_in_full() {
         "{\"tlb_way\": 4}",
         Format::Json,
         expect![[
-            r#"unknown configuration field "tlb_way", legal are name, table_sets, tag_bits, function_bits, mpt_sets, mpt_ways, tlb_sets, tlb_ways, hem_cache_sets, hem_cache_ways, mtr_lower_sets, mtr_lower_ways, mtr_upper_sets, mtr_upper_ways, epoch_buckets, done_buckets, hem_contexts, walk_contexts, reads_in_flight, table_data_bits, split_contexts, split_pages, response_depth, fault_depth, bt0_slots, done_tracking at line 1 column 10"#
+            r#"unknown configuration field "tlb_way", legal are name, table_sets, tag_bits, function_bits, mpt_sets, mpt_ways, tlb_sets, tlb_ways, hem_cache_sets, hem_cache_ways, mtr_lower_sets, mtr_lower_ways, mtr_upper_sets, mtr_upper_ways, epoch_buckets, done_buckets, hem_contexts, walk_contexts, reads_in_flight, table_data_bits, split_contexts, split_pages, response_depth, fault_depth, bt0_slots, done_tracking, in_order at line 1 column 10"#
         ]],
     );
     check(
@@ -194,7 +194,7 @@ fn presets_are_legal_and_differ_from_the_default_as_intended() {
         let config = parse(preset.text, Format::Toml).unwrap_or_else(|error| panic!("{}: {error}", preset.name));
         assert_eq!(config.name, preset.name);
         assert_eq!(config, preset.config());
-        assert!(config.done_tracking);
+        assert!(config.done_tracking && !config.in_order);
         assert!(preset.text.starts_with("# ") && preset.doc().ends_with('.'), "{}", preset.doc());
     }
     let config = |name| presets::find(name).unwrap().config();
@@ -218,7 +218,8 @@ fn presets_are_legal_and_differ_from_the_default_as_intended() {
 fn the_default_preset_names_every_field() {
     let text = presets::find("default").unwrap().text;
     let is_given = |name: &str| text.lines().any(|line| line.starts_with(&format!("{name} = ")));
-    for name in Config::FIELDS.iter().map(|field| field.name).chain(["name", "done_tracking"]) {
+    let switches = Config::SWITCHES.iter().map(|switch| switch.name);
+    for name in Config::FIELDS.iter().map(|field| field.name).chain(switches).chain(["name"]) {
         assert!(is_given(name), "{name}");
     }
 }

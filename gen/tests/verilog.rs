@@ -40,16 +40,19 @@ fn every_preset_passes_lint() {
 }
 
 /// A configuration with every field at an end of its range.
-fn extreme(name: &str, choose: fn(&ConfigField) -> u32) -> Config {
+fn extreme(name: &str, in_order: bool, choose: fn(&ConfigField) -> u32) -> Config {
     let numbers = Config::FIELDS.iter().map(|field| format!("{} = {}\n", field.name, choose(field)));
-    let text = format!("name = \"{name}\"\ndone_tracking = false\n{}", numbers.collect::<String>());
+    let text =
+        format!("name = \"{name}\"\ndone_tracking = false\nin_order = {in_order}\n{}", numbers.collect::<String>());
     config_file::parse(&text, Format::Toml).unwrap()
 }
 
 #[test]
 fn the_ends_of_all_ranges_pass_lint() {
-    assert_lint_is_silent(&extreme("least", |field| field.min));
-    assert_lint_is_silent(&extreme("most", |field| field.max));
+    for in_order in [false, true] {
+        assert_lint_is_silent(&extreme("least", in_order, |field| field.min));
+        assert_lint_is_silent(&extreme("most", in_order, |field| field.max));
+    }
 }
 
 /// Legal configurations are legal in every combination: each field alone at each end of its range.

@@ -109,6 +109,7 @@ impl AccessCheck {
             va: s3.va,
             length: s3.length,
             index: s3.index,
+            order: s3.order,
             admission: s3.admission,
             epoch: s3.epoch,
         };
@@ -167,6 +168,7 @@ impl AccessCheck {
         let is_translated = (!or_all(&entry_failures) & s4_is_bounded).named("is_translated");
         let checked = Checked {
             held: number.value.delay("s4_held"),
+            order: s3.order.delay("s4_order"),
             table_set: s3.table_set.delay("s4_table_set"),
             mpt_index: s3.index.delay("s4_index"),
             va: s3.va.delay("s4_va"),

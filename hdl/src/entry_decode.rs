@@ -73,6 +73,7 @@ impl EntryDecode {
             status: (is_fetched & !is_valid)
                 .mux(b.literal(Status::EntryState.code().into(), STATUS_BITS), replay.status),
             hop: replay.hop,
+            order: replay.order,
             admission: replay.admission,
             epoch: replay.epoch,
         };

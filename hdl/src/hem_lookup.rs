@@ -1037,6 +1037,7 @@ impl<'a> Parts<'_, '_, 'a> {
             entry_1: entry.entry_1,
             entry_2: entry.entry_2,
             entry_3: entry.entry_3,
+            order: request.order,
             admission: request.admission,
             epoch: request.epoch,
         };

@@ -23,7 +23,8 @@
 //!
 //! **Limits.** The pipe never stalls, so a request is admitted only with a place reserved in the queue of the page split,
 //! which it keeps until the split takes it, and with a HEM context, which it keeps until its entry has been found. So a
-//! replay needs no reservation. `admitted_max` requests hold the one and `hem_contexts` the other.
+//! replay needs no reservation. `admitted_max` requests hold the one and `hem_contexts` the other. Where responses come in
+//! order a new request is given an order number, modulo `admitted_max`: two requests that hold a place never share one.
 
 use crate::function_map::FunctionMap;
 use crate::prim::{
@@ -95,6 +96,7 @@ impl KeyDecoder {
             is_replay: b.flag(false),
             status: b.literal(0, 8),
             hop: b.literal(0, 2),
+            order: b.literal(0, config.order_bits()),
             admission: b.literal(0, ADMISSION_BITS),
             epoch: b.literal(0, EPOCH_BITS),
         };
@@ -116,6 +118,13 @@ impl KeyDecoder {
         b.output("early_table_set", lookup.table_set);
         let is_new = valid & !lookup.is_replay;
         b.output("accepted", is_new.delay_reset("accepted_q"));
+        lookup.order = if config.in_order {
+            let next = b.register_reset("next_order", config.order_bits(), 0);
+            next.next_if(is_new, next.value + 1);
+            lookup.is_replay.mux(lookup.order, next.value)
+        } else {
+            b.literal(0, config.order_bits())
+        };
         b.output("accepted_generation", generation.delay("accepted_generation_q"));
         lookup.admission = lookup.is_replay.mux(lookup.admission, now.concat(generation));
         // The region's epoch is in its memory until the next cycle.

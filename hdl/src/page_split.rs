@@ -4,31 +4,39 @@
 //! pieces gather until the response can start (see `split_buffer`); every other request is a single piece. What the pieces
 //! of a request share, and no lookup needs, is kept here in a memory and joins them behind the TLB.
 //!
+//! Where responses come in order (`in_order`), this is where order is restored: requests are cut strictly by order number,
+//! and every one, of one page or of many, good or failed, takes a split context, in turn. Restoring it behind the TLB alone
+//! would not do: a long request, or a full set of contexts, would wait there for an older request that waits here behind
+//! it. From here on in order, the oldest request never waits for a younger one.
+//!
 //! **Handshake.** Channel `checked` in, valid only: a place was reserved on admission, and `place_freed` gives it back.
 //! Channel `held` in, one cycle before its `checked`. Channel `piece` out, valid only, and channel `held_out` two cycles
 //! later. A piece is sent only when everything that it may need is reserved: a place in the queue of walks, and a place
 //! among the single responses, or a slot of its split context.
 //!
-//! **Latency and throughput.** None for a request of one page that finds nothing before it; three cycles through the queue.
-//! One piece per cycle, without a gap between requests.
+//! **Latency and throughput.** None for a request of one page that finds nothing before it; three cycles through the queue,
+//! or through the ring if it is the request's turn. One piece per cycle, without a gap between requests.
 //!
 //! **Timing.** A two-way select between the request that is being cut and the one that arrives, in front of the TLB's
 //! memory. The loop from one piece to the next is an increment of the page number and a countdown.
 //!
-//! **Reset and flush.** Reset drops everything and refills the list of split contexts; `ready` rises when that is done, and
-//! no request may be sent before.
+//! **Reset and flush.** Reset drops everything and refills the list of split contexts, or scrubs the ring; `ready` rises
+//! when that is done, and no request may be sent before.
 //!
-//! **Hazards.** A request passes by the queue only where the queue is empty and none is being cut, so requests stay in
-//! order; one that might touch several pages never does. A long request (more pages than a split context has slots) uses its slots as a ring. Only one long request is
-//! open at a time, so that one counter of free slots is enough.
+//! **Hazards.** In order, the ring of requests ([`Ring`]) has a place for every order number; a number is given again only
+//! when its last request has left, because `place_freed` gives its place back. Otherwise, a request passes by the queue only
+//! where the queue is empty and none is being cut, so requests stay in the order in which they arrive; one that might touch
+//! several pages never does. A long request (more pages than a split context has slots) uses its slots as a ring. Only one
+//! long request is open at a time, so that one counter of free slots is enough.
 //!
-//! **Limits.** `admitted_max` requests in the queue; `split_contexts` requests of several pages; `response_depth` single
-//! responses; `request_walks` walks. Of single responses, walks and slots of a long request the last free one is not used
-//! until another comes back, unless two pieces take the last two in a row (see [`Credit`]).
+//! **Limits.** `admitted_max` requests in the queue; `split_contexts` requests of several pages, or, in order, of any;
+//! `response_depth` single responses, of which in order there are none; `request_walks` walks. Of single responses, walks,
+//! slots of a long request, and contexts taken in turn the last free one is not used until another comes back, unless two
+//! pieces take the last two in a row (see [`Credit`]).
 
 use crate::prim::{
-    Credit, Design, Fifo, FreeList, Ram, RamStyle, Record, Signal, concat, drive_record, input_channel, mux_record,
-    output_channel, register_record,
+    Builder, Credit, Design, Fifo, FreeList, Ram, RamStyle, Record, Register, Ring, RingWrite, Signal, concat,
+    drive_record, input_channel, mux_record, output_channel, register_record,
 };
 use crate::records::{Checked, Held, Piece, held_bits};
 use keywalk_contract::Config;
@@ -45,6 +53,124 @@ crate::record! {
         has_more: 1,
         /// It touches more pages than a split context has slots.
         is_long: 1,
+    }
+}
+
+/// The requests that wait to be cut, of which one is offered.
+struct Waiting<'a> {
+    /// The memory behind it is clean, if that takes time after reset.
+    ready: Option<Signal<'a>>,
+    /// One is offered.
+    valid: Signal<'a>,
+    request: Checked<Signal<'a>>,
+    cut: Cut<Signal<'a>>,
+    /// The request that arrives goes on at once, if there is a way past.
+    passes: Option<Signal<'a>>,
+    /// A request that had a place went on.
+    place_freed: Signal<'a>,
+}
+
+type Arrival<'a> = (Checked<Signal<'a>>, Cut<Signal<'a>>);
+
+impl<'a> Waiting<'a> {
+    /// A queue, and a way past it, which is open while `may_pass` is set and nothing waits. `load` takes what is offered.
+    fn as_they_come(
+        design: &Design<'a>,
+        b: &'a Builder<'a>,
+        config: &Config,
+        checked_valid: Signal<'a>,
+        arrival: Arrival<'a>,
+        may_pass: Signal<'a>,
+        load: Signal<'a>,
+    ) -> Self {
+        let depth = config.admitted_max();
+        // The queue shows an entry two cycles late, so it is counted here.
+        let places = Credit::new(b, "places", depth);
+        let passes = (checked_valid & may_pass & places.full).named("passes");
+        let pushes = (checked_valid & !passes).named("pushes");
+        let (queue, head) = Fifo::new(design, b, "queue", depth, (Checked::widths(config), Cut::widths(config)));
+        queue.push(pushes, arrival);
+        queue.pop(load);
+        let pop = (load & head.out_valid).named("pop");
+        // Late, to keep the pop out of the count: the queue only looks occupied for a cycle longer.
+        places.update(pushes, pop.delay_reset("popped"), b.flag(false));
+        let place_freed = (pop | passes).delay_reset("place_freed_q");
+        let (request, cut) = head.out;
+        Self { ready: None, valid: head.out_valid, request, cut, passes: Some(passes), place_freed }
+    }
+
+    /// A ring by order number. `load` takes what is offered.
+    fn in_order(
+        b: &'a Builder<'a>,
+        config: &Config,
+        checked_valid: Signal<'a>,
+        arrival: Arrival<'a>,
+        load: Signal<'a>,
+    ) -> Self {
+        let shape = (config.admitted_max(), RamStyle::Block);
+        let write = RingWrite { valid: checked_valid, number: arrival.0.order, record: arrival };
+        let ring = Ring::new(b, "ring", shape, (Checked::widths(config), Cut::widths(config)), write, load);
+        let place_freed = (load & ring.valid).delay_reset("place_freed_q");
+        let (request, cut) = ring.out;
+        Self { ready: Some(ring.is_clean), valid: ring.valid, request, cut, passes: None, place_freed }
+    }
+}
+
+/// The split contexts.
+enum Contexts<'a> {
+    /// They come back in any order.
+    List(FreeList<'a>),
+    /// They are taken and come back in turn.
+    Turns { free: Credit<'a>, next: Register<'a> },
+}
+
+impl<'a> Contexts<'a> {
+    fn new(design: &Design<'a>, b: &'a Builder<'a>, config: &Config) -> Self {
+        let bits = config.split_context_bits();
+        if config.in_order {
+            let free = Credit::new(b, "contexts", config.split_contexts);
+            Self::Turns { free, next: b.register_reset("next_context", bits, 0) }
+        } else {
+            Self::List(FreeList::new(design, b, "contexts", bits))
+        }
+    }
+
+    /// Every context has been entered, if that takes time after reset.
+    fn ready(&self) -> Option<Signal<'a>> {
+        match self {
+            Self::List(list) => Some(list.ready),
+            Self::Turns { .. } => None,
+        }
+    }
+
+    /// A context is free.
+    fn valid(&self) -> Signal<'a> {
+        match self {
+            Self::List(list) => list.valid,
+            Self::Turns { free, .. } => free.available,
+        }
+    }
+
+    /// Its number.
+    fn number(&self) -> Signal<'a> {
+        match self {
+            Self::List(list) => list.number,
+            Self::Turns { next, .. } => next.value,
+        }
+    }
+
+    /// Takes the offered context, where one is offered, and gives one back.
+    fn update(&self, take: Signal<'a>, give: Signal<'a>, given: Signal<'a>) {
+        match self {
+            Self::List(list) => {
+                list.take(take);
+                list.give(give, given);
+            }
+            Self::Turns { free, next } => {
+                next.next_if(take, next.value + 1);
+                free.update(take, give, take.builder().flag(false));
+            }
+        }
     }
 }
 
@@ -65,16 +191,18 @@ impl PageSplit {
         let checked = input_channel(b, "checked", Checked::widths(config));
         let context_freed = b.input("context_freed", 1);
         let context_freed_number = b.input("context_freed_number", config.split_context_bits());
-        let depth = config.admitted_max();
 
-        let contexts = FreeList::new(design, b, "contexts", config.split_context_bits());
+        let contexts = Contexts::new(design, b, config);
         let walk = Credit::new(b, "walk_credit", config.request_walks());
-        let single = Credit::new(b, "single_credit", config.response_depth);
+        let single = (!config.in_order).then(|| Credit::new(b, "single_credit", config.response_depth));
         let slots = Credit::new(b, "long_slots", config.split_pages);
         let long_open = b.register_reset("long_open", 1, 0);
         // A walk and a single response may be had. One register for both, whatever the piece needs.
         let may_answer = b.register_reset("may_answer", 1, 1);
-        may_answer.next(walk.next_available & single.next_available);
+        may_answer.next(match &single {
+            Some(single) => walk.next_available & single.next_available,
+            None => walk.next_available,
+        });
 
         // The request whose pieces are being sent.
         let current_valid = b.register_reset("current_valid", 1, 0);
@@ -87,34 +215,29 @@ impl PageSplit {
         let slot = b.register("current_slot", config.split_page_bits());
         let context = b.register("current_context", config.split_context_bits());
 
-        // The queue, and the way past it. The queue shows an entry two cycles late, so it is counted here.
-        let places = Credit::new(b, "places", depth);
-        let passes =
-            (checked_valid & !may_have_more & places.full & !current_valid.value & may_answer.value).named("passes");
-        let pushes = (checked_valid & !passes).named("pushes");
-        let (queue, head) = Fifo::new(design, b, "queue", depth, (Checked::widths(config), Cut::widths(config)));
-        let has_more = may_have_more & checked.is_translated;
-        let is_long_arrival = has_more & checked.pages_minus_one.ge(b.literal(config.split_pages.into(), 20));
-        queue.push(pushes, (checked, Cut { has_more, is_long: is_long_arrival }));
-        let (head_request, head_cut) = head.out;
-
         // Flags of the request that is being cut, set when it is loaded: its next piece opens a context, of a long request.
         let is_opening = b.register("current_is_opening", 1);
         let is_opening_long = b.register("current_is_opening_long", 1);
-        let may_open = !is_opening.value | (contexts.valid & !(is_opening_long.value & long_open.value));
+        let may_open = !is_opening.value | (contexts.valid() & !(is_opening_long.value & long_open.value));
         let room = may_open & (!is_long.value | slots.available);
         let issue = (current_valid.value & may_answer.value & room).named("issue");
         let opens = (issue & is_opening.value).named("opens");
         let load = (!current_valid.value | (issue & is_last.value)).named("load");
-        let pop = (load & head.out_valid).named("pop");
-        queue.pop(load);
-        // Late, to keep the pop out of the count: the queue only looks occupied for a cycle longer.
-        places.update(pushes, pop.delay_reset("popped"), b.flag(false));
-        b.output("place_freed", (pop | passes).delay_reset("place_freed_q"));
-        contexts.take(opens);
-        contexts.give(context_freed, context_freed_number);
-        let piece_context = is_first.value.mux(contexts.number, context.value);
+        contexts.update(opens, context_freed, context_freed_number);
+        let piece_context = is_first.value.mux(contexts.number(), context.value);
         context.next(piece_context);
+
+        // The requests that wait.
+        let has_more = may_have_more & checked.is_translated;
+        let is_long_arrival = has_more & checked.pages_minus_one.ge(b.literal(config.split_pages.into(), 20));
+        let arrival = (checked, Cut { has_more, is_long: is_long_arrival });
+        let waiting = if config.in_order {
+            Waiting::in_order(b, config, checked_valid, arrival, load)
+        } else {
+            let may_pass = !may_have_more & !current_valid.value & may_answer.value;
+            Waiting::as_they_come(design, b, config, checked_valid, arrival, may_pass, load)
+        };
+        b.output("place_freed", waiting.place_freed);
 
         let page = current.va.bits(63, 12);
         let mask_bits: Vec<_> =
@@ -127,29 +250,38 @@ impl PageSplit {
             page_index: current.page_index + 1,
             ..current
         };
-        current_valid.next(load.mux(head.out_valid, b.flag(true)));
-        drive_record(registers, mux_record(load, head_request, mux_record(issue, stepped, current)));
-        let Cut { has_more: head_has_more, is_long: is_head_long } = head_cut;
+        current_valid.next(load.mux(waiting.valid, b.flag(true)));
+        drive_record(registers, mux_record(load, waiting.request, mux_record(issue, stepped, current)));
+        let Cut { has_more: head_has_more, is_long: is_head_long } = waiting.cut;
+        // In order, every request takes a context.
+        let head_opens = if config.in_order { b.flag(true) } else { head_has_more };
         is_first.next(load | (is_first.value & !issue));
         is_last.next(load.mux(!head_has_more, issue.mux(current.pages_minus_one.is(1), is_last.value)));
-        is_split.next(load.mux(head_has_more, is_split.value));
-        is_opening.next(load.mux(head_has_more, is_opening.value & !issue));
+        is_split.next(load.mux(head_opens, is_split.value));
+        is_opening.next(load.mux(head_opens, is_opening.value & !issue));
         is_opening_long.next(load.mux(is_head_long, is_opening_long.value & !issue));
         is_long.next(load.mux(is_head_long, is_long.value));
         slot.next(load.mux(b.literal(0, config.split_page_bits()), issue.mux(slot.value + 1, slot.value)));
 
+        let sent = waiting.passes.map_or(issue, |passes| issue | passes);
         let takes_slot = issue & is_long.value;
-        let takes_single = passes | (issue & !is_split.value);
-        walk.update(issue | passes, b.input("walk_ended", 1), b.input("walk_unused", 1));
-        single.update(takes_single, b.input("single_place_freed", 1), b.flag(false));
+        walk.update(sent, b.input("walk_ended", 1), b.input("walk_unused", 1));
+        let single_place_freed = b.input("single_place_freed", 1);
+        if let (Some(single), Some(passes)) = (&single, waiting.passes) {
+            single.update(passes | (issue & !is_split.value), single_place_freed, b.flag(false));
+        }
         slots.update(takes_slot, b.input("slot_freed", 1), b.flag(false));
         long_open.next((long_open.value & !b.input("long_finished", 1)) | (opens & is_long.value));
 
         let end_of_page = concat(&[last_of_page.low_bits(20), b.literal(0xfff, 12)]);
-        // An inverted copy, to halve the load of `current_valid`.
-        let arrival_goes = b.register_reset("arrival_goes", 1, 1);
-        arrival_goes.next(!load.mux(head.out_valid, b.flag(true)));
-        let now = mux_record(arrival_goes.value, checked, current);
+        let now = if waiting.passes.is_some() {
+            // An inverted copy, to halve the load of `current_valid`.
+            let arrival_goes = b.register_reset("arrival_goes", 1, 1);
+            arrival_goes.next(!load.mux(waiting.valid, b.flag(true)));
+            mux_record(arrival_goes.value, checked, current)
+        } else {
+            current
+        };
         let cut = |signal: Signal<'a>, passing: bool| {
             if passing { signal | !current_valid.value } else { signal & current_valid.value }
         };
@@ -173,8 +305,9 @@ impl PageSplit {
             is_last: cut(is_last.value, true),
             is_long: cut(is_long.value, false),
         };
-        b.output("ready", contexts.ready);
-        b.output("piece_valid", issue | passes);
+        let ready = contexts.ready().or(waiting.ready);
+        b.output("ready", ready.expect("contexts are listed, or the ring is scrubbed"));
+        b.output("piece_valid", sent);
         output_channel(b, "piece", piece);
 
         let words = 1 << held_bits(config);

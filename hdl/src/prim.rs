@@ -23,6 +23,7 @@ mod merge;
 mod plru;
 mod ram;
 mod record;
+mod ring;
 mod scrub;
 mod signal;
 
@@ -39,5 +40,6 @@ pub use record::{
     Record, bit_range, concat_fields, delay_record, drive_channel, drive_record, hold_record, input_channel,
     mux_record, output_channel, register_record, split_fields, zero_record,
 };
+pub use ring::{Ring, RingWrite};
 pub use scrub::{Scrub, scrub};
 pub use signal::{Signal, concat, encode_one_hot, or_all, select_by_number, select_first, select_one_hot, select_tree};

@@ -138,6 +138,9 @@ record! {
         length: 32,
         /// Index of the MPT entry, masked with num_mpts - 1.
         index: key::INDEX_BITS,
+        /// Order number: place among the requests in order of admission, modulo `admitted_max`. 0 where responses come in any
+        /// order.
+        order: config.order_bits(),
         /// Packed [`Admission`].
         admission: ADMISSION_BITS,
         /// Packed [`Epoch`].
@@ -182,6 +185,9 @@ record! {
         entry_2: 128,
         /// Bytes 48 to 63.
         entry_3: 128,
+        /// Order number: place among the requests in order of admission, modulo `admitted_max`. 0 where responses come in any
+        /// order.
+        order: config.order_bits(),
         /// Packed [`Admission`].
         admission: ADMISSION_BITS,
         /// Packed [`Epoch`].
@@ -392,6 +398,9 @@ record! {
         status: status::STATUS_BITS,
         /// Replay: number of the read that failed or could not be issued.
         hop: 2,
+        /// Order number: place among the requests in order of admission, modulo `admitted_max`. 0 where responses come in any
+        /// order.
+        order: config.order_bits(),
         /// Packed [`Admission`].
         admission: ADMISSION_BITS,
         /// Packed [`Epoch`].
@@ -481,6 +490,9 @@ record! {
     pub struct Checked(config) {
         /// Number under which [`Held`] is kept.
         held: held_bits(config),
+        /// Order number: place among the requests in order of admission, modulo `admitted_max`. 0 where responses come in any
+        /// order.
+        order: config.order_bits(),
         /// Table set of the function.
         table_set: config.table_set_bits(),
         /// Index of the MPT entry.

@@ -5,12 +5,17 @@
 //! only a long request (more pages than `split_pages`) starts before, as a stream that waits for its own walks. Physically
 //! contiguous pieces are merged, greedily, up to `merge_bytes_max`, whatever was cached.
 //!
+//! Where responses come in order (`in_order`), all of them pass here, those of one page and of failed checks too, and are
+//! sent in the order in which the page split opened their contexts: a request that is complete, or long, waits in a ring
+//! ([`Ring`]) for its turn.
+//!
 //! **Handshake.** Channels `looked_up` and `result` in, valid only: every piece has a slot of its own. Channel `segment`
 //! out, ready/valid. `old_toggle` belongs to the piece on `looked_up`.
 //!
 //! **Latency and throughput.** Eleven cycles from a request's last piece or its last walk to its first segment, ten from the
 //! first piece of a long request; one more for every further piece of that segment. One piece per cycle, without a gap
-//! between requests, whether they were walked or not: completion takes a cycle for every piece.
+//! between requests, whether they were walked or not: completion takes a cycle for every piece. In order, three cycles more
+//! if it is the request's turn.
 //!
 //! **Timing.** A full output queue stops the drain as a whole. Contiguity compares with a sum that was registered with the open segment.
 //!
@@ -21,12 +26,14 @@
 //! counted by one pipe for both sides, so that the last walk and the last piece cannot miss each other; its one-deep
 //! forwarding covers two events of one context in a row. Walks go before hits there: while a walk ends in every cycle no
 //! hit is counted. That lasts as long as there are walks in flight, and the queue of hits that wait has a place for each.
+//! In order, a long request takes its place in the ring when it opens; requests before it are complete or have all their
+//! pieces here, so it waits for walks only.
 //!
 //! **Limits.** `split_contexts` requests of `split_pages` slots each; one long request at a time.
 
 use crate::prim::{
-    Credit, Design, Fifo, Ram, RamStyle, Record, Signal, Word, delay_record, drive_record, input_channel, mux_record,
-    output_channel, register_record, scrub, zero_record,
+    Credit, Design, Fifo, Ram, RamStyle, Record, Ring, RingWrite, Signal, Word, delay_record, drive_record,
+    input_channel, mux_record, output_channel, register_record, scrub, zero_record,
 };
 use crate::records::{ADMISSION_BITS, LookedUp, SegmentBeat, WalkResult};
 use keywalk_contract::{Config, key::INDEX_BITS, status::STATUS_BITS};
@@ -75,6 +82,18 @@ crate::record! {
         mpt_index: INDEX_BITS,
         /// Packed `Admission`.
         admission: ADMISSION_BITS,
+    }
+}
+
+crate::record! {
+    /// Outcome of a piece: that of its walk, or that of its request's checks, which only a request of one piece fails.
+    struct Checks(_config) {
+        /// Status code.
+        status: STATUS_BITS,
+        /// Number of the read that failed or could not be issued.
+        hop: 2,
+        /// Virtual address, for the event.
+        va: 64,
     }
 }
 
@@ -155,8 +174,6 @@ impl SplitBuffer {
         let style = RamStyle::for_depth(slots);
 
         let clean = scrub(b, "scrub", context_bits + slot_bits, never);
-        b.output("ready", !clean.busy);
-
         // The TLB side.
         let take_piece = (piece_valid & piece.is_split).named("take_piece");
         let piece_slot = piece.split_context.concat(piece.split_slot);
@@ -181,6 +198,12 @@ impl SplitBuffer {
             admission: piece.admission,
         };
         headers.write(piece.split_context, header, take_piece & piece.is_first);
+        let checks = config.in_order.then(|| {
+            let checks = Ram::new(b, "checks", config.split_contexts, RamStyle::Block, Checks::widths(config));
+            let outcome = Checks { status: piece.status, hop: piece.hop, va: piece.va };
+            checks.write(piece.split_context, outcome, take_piece & piece.is_first);
+            checks
+        });
         // The long request.
         let long_finished = b.forward("long_finished_now", 1);
         let long_open = b.register_reset("long_open", 1, 0);
@@ -269,15 +292,25 @@ impl SplitBuffer {
         long_pending.next(opens_long | (long_pending.value & !announce_long));
         let (complete_queue, complete) =
             Fifo::new(design, b, "complete", config.split_contexts, Complete::widths(config));
-        complete_queue.push(
-            completes | announce_long,
-            Complete {
-                context: completes.mux(e1_context, long_context.value),
-                is_long: !completes,
-                has_error: completes & has_error,
-                last_slot: last.slot,
-            },
-        );
+        let ends_now = completes | announce_long;
+        let complete_now = Complete {
+            context: completes.mux(e1_context, long_context.value),
+            is_long: !completes,
+            has_error: completes & has_error,
+            last_slot: last.slot,
+        };
+        if config.in_order {
+            // Contexts were opened in turn.
+            let record = delay_record(complete_now, "ordered");
+            let write = RingWrite { valid: ends_now.delay_reset("ordered_valid"), number: record.context, record };
+            let shape = (config.split_contexts, RamStyle::for_depth(config.split_contexts));
+            let ring = Ring::new(b, "order", shape, Complete::widths(config), write, always);
+            complete_queue.push(ring.valid, ring.out);
+            b.output("ready", !clean.busy & ring.is_clean);
+        } else {
+            complete_queue.push(ends_now, complete_now);
+            b.output("ready", !clean.busy);
+        }
 
         // Drain, stage 0: read one slot per cycle.
         let advance = b.forward("advance", 1);
@@ -330,12 +363,25 @@ impl SplitBuffer {
         d2_valid.next(advance.value.mux(d1_valid.value & !retry.value, d2_valid.value));
         drive_record(d2, mux_record(advance.value, d1_now, d2_now));
         let keep = |name: &str, signal: Signal<'a>| signal.hold(name, advance.value);
+        // A piece that was not walked is good, unless requests that failed a check come here too.
+        let walked = Checks { status: d1_walked.status, hop: d1_walked.hop, va: d1_walked.va };
+        let (d1_outcome, d1_is_good) = match &checks {
+            Some(checks) => {
+                let checked = checks.read(request_now.context, advance.value);
+                let outcome = mux_record(d1_piece.is_miss, walked, checked);
+                (outcome, outcome.status.none())
+            }
+            None => {
+                let status = d1_piece.is_miss.repeat(STATUS_BITS) & walked.status;
+                (Checks { status, ..walked }, !(d1_piece.is_miss & walked.status.any()))
+            }
+        };
         let d2_is_known = keep("d2_is_known", !d1_piece.is_miss | d1_toggle.eq(d1_walk_toggle));
         let d2_address = keep("d2_address", d1_piece.is_miss.mux(d1_walked.address, d1_piece.address));
-        let d2_status = keep("d2_status", d1_piece.is_miss.repeat(STATUS_BITS) & d1_walked.status);
-        let d2_is_good = keep("d2_is_good", !(d1_piece.is_miss & d1_walked.status.any()));
-        let d2_hop = keep("d2_hop", d1_walked.hop);
-        let d2_va = keep("d2_va", d1_walked.va);
+        let d2_status = keep("d2_status", d1_outcome.status);
+        let d2_is_good = keep("d2_is_good", d1_is_good);
+        let d2_hop = keep("d2_hop", d1_outcome.hop);
+        let d2_va = keep("d2_va", d1_outcome.va);
         let d2_length = keep("d2_length", d1_piece.length);
         let d2_is_last = keep("d2_is_last", d1_piece.is_last);
         let d2_header = d1_header.map(&mut |name, signal| keep(&format!("d2_header_{name}"), signal));

@@ -36,6 +36,12 @@ fn the_default_engine_answers_as_the_model() {
 }
 
 #[test]
+fn the_engine_with_responses_in_order_answers_as_the_model() {
+    let outcome = run(&dut::SMALL_ORDERED, 2000..2060);
+    assert!(outcome.statuses["ok"] > outcome.responses / 3, "{outcome:?}");
+}
+
+#[test]
 fn the_small_engine_answers_as_the_model() {
     let outcome = run(&dut::SMALL, 1000..1120);
     assert!(outcome.statuses["ok"] > outcome.responses / 3, "{outcome:?}");

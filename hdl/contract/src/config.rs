@@ -36,8 +36,25 @@ pub struct ConfigField {
     pub get: fn(&Config) -> u32,
 }
 
+/// A switch of the configuration, for documents and manifest.
+#[derive(Clone, Copy, Debug)]
+pub struct ConfigSwitch {
+    /// Name as in a configuration file.
+    pub name: &'static str,
+    /// Value of the default configuration.
+    pub default: bool,
+    /// Meaning of either value.
+    pub doc: &'static str,
+    /// Reads the switch.
+    pub get: fn(&Config) -> bool,
+}
+
 macro_rules! config {
-    ($($(#[doc = $doc:literal])* $name:ident: $kind:ident $min:literal ..= $max:literal, default $default:literal;)*) => {
+    (
+        $($(#[doc = $doc:literal])* $name:ident: $kind:ident $min:literal ..= $max:literal, default $default:literal;)*
+        [switches]
+        $($(#[doc = $switch_doc:literal])* $switch:ident: default $switch_default:literal;)*
+    ) => {
         /// Widths and depths of an engine. Fields that a configuration file leaves out take the default.
         #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(default, deny_unknown_fields)]
@@ -45,13 +62,12 @@ macro_rules! config {
             /// Name of the configuration, for the manifest and file headers.
             pub name: String,
             $($(#[doc = $doc])* pub $name: u32,)*
-            /// Whether an invalidation waits for `s_axis_done` of earlier responses. Off: they are the caller's to drain.
-            pub done_tracking: bool,
+            $($(#[doc = $switch_doc])* pub $switch: bool,)*
         }
 
         impl Default for Config {
             fn default() -> Self {
-                Self { name: "default".into(), $($name: $default,)* done_tracking: true }
+                Self { name: "default".into(), $($name: $default,)* $($switch: $switch_default,)* }
             }
         }
 
@@ -60,6 +76,12 @@ macro_rules! config {
             pub const FIELDS: &[ConfigField] = &[$(ConfigField {
                 name: stringify!($name), min: $min, max: $max, power_of_two: config!(@is_power_of_two $kind),
                 default: $default, doc: concat!($($doc),*), get: |config| config.$name,
+            }),*];
+
+            /// All switches.
+            pub const SWITCHES: &[ConfigSwitch] = &[$(ConfigSwitch {
+                name: stringify!($switch), default: $switch_default, doc: concat!($($switch_doc),*),
+                get: |config| config.$switch,
             }),*];
         }
     };
@@ -116,6 +138,12 @@ config! {
     fault_depth: power_of_two 2..=1024, default 16;
     /// BT0 slots per context table.
     bt0_slots: power_of_two 1..=1024, default 1024;
+
+    [switches]
+    /// Whether an invalidation waits for `s_axis_done` of earlier responses. Off: they are the caller's to drain.
+    done_tracking: default true;
+    /// Whether responses come in the order in which requests were accepted, of all functions together, which includes the order of each function. Off: in any order, told apart by their tags.
+    in_order: default false;
 }
 
 /// log2 of a power of two.
@@ -202,6 +230,12 @@ impl Config {
     pub const fn admitted_max(&self) -> u32 {
         let wanted = 2 * self.hem_contexts;
         if wanted < 16 { 16 } else { wanted }
+    }
+
+    /// Bits of the order number of a request; 1 where responses come in any order, so that the signal exists.
+    #[must_use]
+    pub const fn order_bits(&self) -> u32 {
+        if self.in_order { log2(self.admitted_max()) } else { 1 }
     }
 
     /// MTR walks of the context port in flight.

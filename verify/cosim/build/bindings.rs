@@ -169,10 +169,11 @@ pub fn rust_table(duts: &[Dut], models: &[Model]) -> String {
                     .iter()
                     .map(|field| format!("{}: {}, ", field.name, (field.get)(config)))
                     .collect();
-                format!(
-                    "Some(|| Config {{ name: {:?}.into(), {fields}done_tracking: {} }})",
-                    config.name, config.done_tracking
-                )
+                let switches: String = keywalk_contract::Config::SWITCHES
+                    .iter()
+                    .map(|switch| format!("{}: {}, ", switch.name, (switch.get)(config)))
+                    .collect();
+                format!("Some(|| Config {{ name: {:?}.into(), {fields}{switches} }})", config.name)
             }
         };
         let constant = name.to_uppercase();

@@ -56,10 +56,12 @@ const BLOCKS: &[(&str, &str, &str)] = &[
     ("page_split", "page_split", "small"),
     ("page_split_default", "page_split", "default"),
     ("page_split_least", "page_split", "least"),
+    ("page_split_ordered", "page_split", "small_ordered"),
     ("response_port", "response_port", "small"),
     ("split_buffer", "split_buffer", "small"),
     ("split_buffer_default", "split_buffer", "default"),
     ("split_buffer_least", "split_buffer", "least"),
+    ("split_buffer_ordered", "split_buffer", "small_ordered"),
     ("table_port", "table_port", "small"),
     ("table_port_default", "table_port", "default"),
     ("tlb", "tlb", "small"),
@@ -72,6 +74,16 @@ const BLOCKS: &[(&str, &str, &str)] = &[
 fn configurations() -> Vec<Config> {
     let presets = ["default", "small"].iter().filter_map(|name| keywalk_gen::presets::find(name));
     let mut configurations: Vec<_> = presets.map(|preset| preset.config()).collect();
+    // Small, with responses in order. As every request takes a split context there, one per cycle needs more of them; and
+    // more walks, because every piece reserves one until the TLB has answered.
+    let small = keywalk_gen::presets::find("small").map(|preset| preset.config());
+    configurations.extend(small.map(|small| Config {
+        name: "small_ordered".into(),
+        walk_contexts: 16,
+        split_contexts: 32,
+        in_order: true,
+        ..small
+    }));
     if cfg!(feature = "bench") {
         // The default engine with as many reads in flight as the contract allows, and contexts to make them.
         configurations.push(Config {

@@ -11,6 +11,10 @@ use rand_chacha::ChaCha8Rng;
 
 /// Two contexts of four slots, four of eight, and as many as there are by default.
 const DESIGNS: [&Dut; 3] = [&dut::SPLIT_BUFFER_LEAST, &dut::SPLIT_BUFFER, &dut::SPLIT_BUFFER_DEFAULT];
+/// Responses in order.
+const ORDERED: &Dut = &dut::SPLIT_BUFFER_ORDERED;
+/// Cycles more in order, where it is the request's turn.
+const ORDER_CYCLES: u64 = 3;
 
 /// Cycles from the last piece, or from the last walk, to the first segment, where that is one piece and everything else was
 /// there before.
@@ -320,6 +324,7 @@ impl Rig {
         let (tag, request) = self.queue.pop_front().expect("there is a request");
         // Mostly the context that became free last, before old walks are forgotten.
         let position = match self.random.random_range(0..4) {
+            _ if self.config.in_order => 0,
             0 => self.random.random_range(0..self.free.len()),
             _ => self.free.len() - 1,
         };
@@ -356,9 +361,21 @@ impl Rig {
         }
         let number = sending.next;
         let piece = sending.request.pieces[number];
+        // There are more slots than walks in order, where the page split must be seen to reserve them: more walks in flight
+        // than that would fill the queue of hits.
+        if self.config.in_order && piece.is_miss && self.walks.len() as u32 >= self.config.request_walks() {
+            return Ok(());
+        }
         let slot = number as u64 % slots;
         let (is_first, is_last) = (number == 0, number + 1 == pieces);
-        let mut beat = Beat::random_with(sending.header.shape(), &[("is_split", 1), ("status", 0)], &mut self.random)?;
+        let mut beat = Beat::random_with(sending.header.shape(), &[("is_split", 1)], &mut self.random)?;
+        // Of a piece that is not walked its own outcome counts.
+        let (status, hop, va) = if piece.is_miss { (Status::Ok, 0, 0) } else { (piece.status, piece.hop, piece.va) };
+        beat.set("status", status.code().into())?;
+        if status != Status::Ok {
+            beat.set("hop", hop.into())?;
+            beat.set("va", va.into())?;
+        }
         for field in ["tag", "function", "is_remote", "mpt_index", "admission"] {
             beat.set(field, sending.header.get(field)?)?;
         }
@@ -504,6 +521,12 @@ impl Rig {
     fn check_segment(&mut self, beat: &Beat) -> Result<(), Error> {
         let tag = beat.get("tag")?;
         assert!(self.receiving.is_none_or(|open| open == tag), "{beat:?} within response {:?}", self.receiving);
+        if self.config.in_order {
+            // Contexts are open until all beats have been made, so of the oldest request there may be beats to come still.
+            let oldest = self.expected.values().map(|(header, ..)| header.get("tag")).collect::<Result<Vec<_>, _>>()?;
+            let age = |tag: &u128| self.next_tag.wrapping_sub(*tag) & 0xffff;
+            assert_eq!(oldest.into_iter().max_by_key(age), Some(tag), "the oldest response is next");
+        }
         let (header, segments, number) = self.expected.get_mut(&tag).expect("a response comes once");
         let wanted = segments.pop_front().expect("no beat comes after the last");
         let is_last = segments.is_empty();
@@ -580,7 +603,7 @@ const OK: Status = Status::Ok;
 
 #[test]
 fn contiguous_pieces_are_merged_up_to_the_limit() -> Result<(), Error> {
-    for design in DESIGNS {
+    for design in DESIGNS.into_iter().chain([ORDERED]) {
         let mut rig = Rig::new(design, 1, UNMERGED, Stall::NEVER)?;
         let page = 0x1_2345_6000;
         let pieces = vec![
@@ -650,7 +673,7 @@ fn pieces_with_a_gap_or_around_2_to_the_64_stay_apart() -> Result<(), Error> {
 
 #[test]
 fn a_failure_ends_the_response() -> Result<(), Error> {
-    for design in DESIGNS {
+    for design in DESIGNS.into_iter().chain([ORDERED]) {
         let mut rig = Rig::new(design, 3, MERGED, Stall::NEVER)?;
         let failure = |position: u64| Piece::failure(Status::MtrNotPresent, 2, position);
         let error = (Status::MtrNotPresent, 0, 0);
@@ -681,7 +704,7 @@ fn a_failure_ends_the_response() -> Result<(), Error> {
 #[test]
 fn walks_and_the_last_piece_meet_in_any_cycle() -> Result<(), Error> {
     let page = |number: u64| 0x10_0000 * (number + 1);
-    for design in DESIGNS {
+    for design in DESIGNS.into_iter().chain([ORDERED]) {
         // Each request alone, then all of them one after the other.
         for is_alone in [true, false] {
             let mut rig = Rig::new(design, 4, UNMERGED, Stall::NEVER)?;
@@ -755,7 +778,7 @@ fn a_request_that_waits_for_walks_holds_up_no_other() -> Result<(), Error> {
 
 #[test]
 fn a_long_request_streams_through_its_slots() -> Result<(), Error> {
-    for design in DESIGNS {
+    for design in DESIGNS.into_iter().chain([ORDERED]) {
         let mut rig = Rig::new(design, 7, UNMERGED, Stall::NEVER)?;
         let slots = u64::from(rig.config.split_pages);
         let mut random = rig.bench.random();
@@ -868,7 +891,7 @@ fn random_requests_are_answered_once_in_one_piece() -> Result<(), Error> {
         Case { controls: Controls { is_held: true, ..MERGED }, failure_percent: 8, segment_stall: stalls, ..usual },
         Case { controls: Controls { is_held: true, merge_bytes_max: 0 }, failure_percent: 30, ..usual },
     ];
-    for design in DESIGNS {
+    for design in DESIGNS.into_iter().chain([ORDERED]) {
         for (number, case) in cases.into_iter().enumerate() {
             random_requests(design, 20 + number as u64, case)?;
         }
@@ -878,7 +901,7 @@ fn random_requests_are_answered_once_in_one_piece() -> Result<(), Error> {
 
 #[test]
 fn a_blocked_response_port_loses_nothing() -> Result<(), Error> {
-    for design in DESIGNS {
+    for design in DESIGNS.into_iter().chain([ORDERED]) {
         let mut rig = Rig::new(design, 40, UNMERGED, Stall::NEVER)?;
         let (segments, slots) = (rig.segments, rig.config.split_pages);
         let mut random = rig.bench.random();
@@ -1035,7 +1058,7 @@ fn a_long_request_is_drained_at_one_piece_per_cycle() -> Result<(), Error> {
 
 #[test]
 fn reset_drops_everything() -> Result<(), Error> {
-    for design in DESIGNS {
+    for design in DESIGNS.into_iter().chain([ORDERED]) {
         let mut rig = Rig::new(design, 45, MERGED, Stall::percent(30))?;
         let slots = rig.config.split_pages;
         let mut random = rig.bench.random();
@@ -1054,5 +1077,72 @@ fn reset_drops_everything() -> Result<(), Error> {
             rig.finish(2_000)?;
         }
     }
+    Ok(())
+}
+
+/// A request of one page, or one that failed a check, or an empty one.
+fn single(random: &mut ChaCha8Rng) -> Request {
+    let va = random.next_u64();
+    let piece = match random.random_range(0..4) {
+        0 => {
+            let status = [Status::EntryKey, Status::Bounds, Status::HemBusError][random.random_range(0..3)];
+            Piece { is_miss: false, length: 0, ..Piece::failure(status, random.random_range(0..4), va) }
+        }
+        1 => Piece::hit(0, 0),
+        // As long as a request may be, at its own address.
+        2 => Piece::hit(va, 1 << 31),
+        _ => return Request::random(1, 50, 20, random),
+    };
+    Request::new(vec![piece])
+}
+
+#[test]
+fn responses_come_in_the_order_in_which_contexts_were_opened() -> Result<(), Error> {
+    for (case, is_held) in [false, true, false].into_iter().enumerate() {
+        let controls = Controls { is_held, merge_bytes_max: [0, 1 << 16, u32::MAX][case] };
+        let stall = if case == 0 { Stall::NEVER } else { Stall::percent(30).up_to(5) };
+        let mut rig = Rig::new(ORDERED, 40 + case as u64, controls, stall)?;
+        rig.other_percent = 0;
+        rig.gap_percent = [0, 10, 40][case];
+        let slots = rig.config.split_pages;
+        let mut tags = Vec::new();
+        for number in 0..3_000 {
+            let random = &mut rig.random;
+            let request = match random.random_range(0..10) {
+                0..=4 => single(random),
+                5..=7 => {
+                    let pages = random.random_range(2..=slots);
+                    Request::random(pages, 30, 5, random)
+                }
+                // In hold mode nothing is that long.
+                _ => {
+                    let pages = if is_held { slots } else { slots + random.random_range(1..2 * slots) };
+                    Request::random(pages, 20, 2, random)
+                }
+            };
+            tags.push(rig.push(request)?);
+            if number % 500 == 499 {
+                rig.finish(200_000)?;
+            }
+        }
+        assert_eq!(rig.finished, tags);
+    }
+    Ok(())
+}
+
+#[test]
+fn hits_in_order_come_once_per_cycle() -> Result<(), Error> {
+    let mut rig = Rig::new(ORDERED, 50, Controls { is_held: false, merge_bytes_max: u32::MAX }, Stall::NEVER)?;
+    rig.other_percent = 0;
+    rig.push(Request::new(vec![Piece::hit(0x1000, 64)]))?;
+    rig.finish(100)?;
+    assert_eq!(rig.beat_cycle - rig.last_piece_cycle, LATENCY_CYCLES + ORDER_CYCLES);
+    for page in 0..2_000 {
+        rig.push(Request::new(vec![Piece::hit(page << 12, 64)]))?;
+    }
+    let begin = rig.bench.cycles();
+    rig.finish(5_000)?;
+    let cycles = rig.bench.cycles() - begin;
+    assert!(cycles < 2_000 + 60, "{cycles} cycles for 2000 requests of one page");
     Ok(())
 }

@@ -38,6 +38,11 @@ fn all_vectors_pass_on_the_smallest_engine() {
 }
 
 #[test]
+fn all_vectors_pass_with_responses_in_order() {
+    all_pass("--preset small_ordered --latency 1..60 --reorder --stall --seed 7 --whole-pages-max 20000");
+}
+
+#[test]
 fn the_same_seed_takes_the_same_cycles() {
     let path = vectors().join("mix_03.json");
     let options = "--dut rtl --latency 10..90 --reorder --stall --seed 9";
