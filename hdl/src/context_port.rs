@@ -5,8 +5,9 @@
 //!
 //! **Handshake.** Channel `context_request` in, ready/valid; `context_request_ready` depends on registers. Channels
 //! `lookup` and `walk` out, ready/valid. Channel `answer` in (from the HEM lookup), ready/valid, and channel
-//! `result` in (from the walker), valid only: both have a place reserved, so `answer_ready` is always set. Channel `context_response` out, ready/valid. Channel `event` out with
-//! `event_valid`: taken when `event_ready`.
+//! `result` in (from the walker), valid only: both have a place reserved, so `answer_ready` is always set. Channel
+//! `context_response` out, ready/valid. Channel `event` out with `event_valid`: taken when `event_ready`. `empty` falls in
+//! the cycle after a request was accepted and rises two cycles after the last response was taken.
 //!
 //! **Latency and throughput.** Five cycles from a request to its lookup or walk; three from an answer or a
 //! result to the response. One request per cycle.

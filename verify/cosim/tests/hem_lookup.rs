@@ -1073,7 +1073,7 @@ fn every_status_and_hop_occurs_in_the_random_lookups() -> Result<(), Error> {
     let mut fixture = Fixture::new(SMALL, 1001, Stall::NEVER)?;
     fixture.memory.faults = [8, 16, 6];
     let mut seen = HashSet::new();
-    for _ in 0..8 {
+    for _ in 0..32 {
         fixture.write_random_tables(true)?;
         fixture.ask_random(500)?;
         seen.extend(fixture.answers_expected.iter().map(|fields| (true, fields["status"], fields["hop"])));

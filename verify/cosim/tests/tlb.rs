@@ -411,7 +411,7 @@ impl Rig {
     }
 
     /// Pages in that set that are told apart, among them some whose names differ in one bit, or in two that cancel out in
-    /// the set number.
+    /// the set number or in what fills compare.
     fn pages_in(&mut self, set: usize, count: usize) -> Vec<Page> {
         let mut pages: Vec<Page> = Vec::new();
         while pages.len() < count {
@@ -422,7 +422,7 @@ impl Rig {
                 page = *first;
                 let bit = self.random.random_range(0..32);
                 let is_in_set = bit < self.config.tlb_set_bits();
-                match self.random.random_range(0..4) {
+                match self.random.random_range(0..5) {
                     0 => page.table_set ^= 1 & ((1 << self.config.table_set_bits()) - 1),
                     3 => page.epoch ^= 1 << (bit % EPOCH_BITS),
                     1 if is_in_set => {
@@ -430,6 +430,7 @@ impl Rig {
                         page.number ^= 1 << bit;
                     }
                     1 => page.mpt_index ^= 1 << bit & ((1 << INDEX_BITS) - 1),
+                    4 => page = self.alike(page),
                     _ if !is_in_set => page.number ^= 1 << bit,
                     _ => {}
                 }
@@ -439,6 +440,12 @@ impl Rig {
             }
         }
         pages
+    }
+
+    /// Another page that is the same to fills: two bits of its number cancel out.
+    fn alike(&mut self, page: Page) -> Page {
+        let bit = self.random.random_range(self.config.tlb_set_bits()..32 - FILL_COMPARES_BITS);
+        Page { number: page.number ^ (1 << bit | 1 << (bit + FILL_COMPARES_BITS)), ..page }
     }
 
     /// Pages in that set that fills tell apart.
@@ -741,6 +748,8 @@ fn random_pieces_and_fills() -> Result<(), Error> {
         for phase in 0..12 {
             let ways = rig.config.tlb_ways as usize;
             let mut pages = rig.pages_in(0, ways + 1 + phase % 2);
+            let alike = rig.alike(pages[0]);
+            pages.push(alike);
             pages.extend(rig.pages_apart(1, ways + 1));
             pages.extend(rig.pages_in(rig.config.tlb_sets as usize - 1, ways + 1));
             let (piece_percent, fill_percent) = [(100, 100), (100, 20), (30, 30), (60, 10)][phase % 4];
