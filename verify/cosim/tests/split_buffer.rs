@@ -22,9 +22,6 @@ const LATENCY_CYCLES: u64 = 11;
 /// Cycles from the first piece of a long request to its first segment, where that is one piece.
 const LONG_LATENCY_CYCLES: u64 = 10;
 
-/// Pieces that may be queued for the walker, besides those that it walks.
-const WALK_QUEUE_DEPTH: u32 = 128;
-
 /// Waits for longer than any test takes, nearly from the start.
 const BLOCKED: Stall = Stall::percent(100).up_to(60_000);
 
@@ -1008,9 +1005,9 @@ fn hits_wait_while_walks_end_in_every_cycle() -> Result<(), Error> {
         let mut rig = Rig::new(design, 46, UNMERGED, Stall::NEVER)?;
         rig.other_percent = 0;
         let (contexts, slots) = (rig.config.split_contexts, rig.config.split_pages);
-        // As many walks as can be in flight and queued, if there are contexts for so many; one is left for hits.
-        let walks_max = rig.config.walk_contexts + WALK_QUEUE_DEPTH;
-        let walked = (walks_max / slots).min(contexts - 1);
+        // As many walks as can be in flight, if there are contexts for so many; one is left for hits.
+        let walks_max = rig.config.request_walks().min((contexts - 1) * slots);
+        let walked = walks_max.div_ceil(slots);
         for round in 0..3 {
             rig.finished.clear();
             rig.is_holding_walks = true;
@@ -1018,12 +1015,20 @@ fn hits_wait_while_walks_end_in_every_cycle() -> Result<(), Error> {
                 pieces: (0..u64::from(slots)).map(|page| make(page << 13, 0x1000)).collect(),
                 walk_times: WalkTimes::AfterPiece(1..2),
             };
-            for _ in 0..walked {
-                rig.push(request(Piece::miss))?;
+            let mut walks_left = walks_max as usize;
+            while walks_left > 0 {
+                let mut request = request(Piece::miss);
+                // The rest is a request of two pieces at least.
+                request.pieces.truncate(walks_left.max(2));
+                for hit in request.pieces.iter_mut().skip(walks_left) {
+                    *hit = Piece::hit(hit.address, hit.length);
+                }
+                walks_left -= walks_left.min(request.pieces.len());
+                rig.push(request)?;
             }
             rig.run(u64::from(walked * slots) + 10)?;
             let walks = rig.walks.len() as u64;
-            assert_eq!(walks, u64::from(walked * slots));
+            assert_eq!(walks, u64::from(walks_max));
             let hits = walked.min(contexts - walked);
             let tags = (0..hits).map(|_| rig.push(request(Piece::hit))).collect::<Result<Vec<_>, Error>>()?;
             // Walks end from the cycle of the first hit on, or somewhat earlier or later.
