@@ -6,8 +6,8 @@
 //!
 //! **Handshake.** Channel `checked` in, valid only: a place was reserved on admission, and `place_freed` gives it back.
 //! Channel `held` in, one cycle before its `checked`. Channel `piece` out, valid only, and channel `held_out` two cycles
-//! later. A piece is sent only when everything that it may need is reserved: a place in the queue of walks, and a place
-//! among the single responses, or a slot of its split context.
+//! later. A piece is sent only when everything that it may need is reserved: a context of the walker, and a place among the
+//! single responses, or a slot of its split context.
 //!
 //! **Latency and throughput.** None for a request of one page that finds nothing before it; three cycles through the queue.
 //! One piece per cycle, without a gap between requests.
@@ -19,8 +19,8 @@
 //! no request may be sent before.
 //!
 //! **Hazards.** A request passes by the queue only where the queue is empty and none is being cut, so requests stay in
-//! order; one that might touch several pages never does. A long request (more pages than a split context has slots) uses its slots as a ring. Only one long request is
-//! open at a time, so that one counter of free slots is enough.
+//! order; one that might touch several pages never does. A long request (more pages than a split context has slots) uses
+//! its slots as a ring. Only one long request is open at a time, so that one counter of free slots is enough.
 //!
 //! **Limits.** `admitted_max` requests in the queue; `split_contexts` requests of several pages; `response_depth` single
 //! responses; `request_walks` walks. Of single responses, walks and slots of a long request the last free one is not used
@@ -54,10 +54,10 @@ pub struct PageSplit;
 impl PageSplit {
     /// Builds the module `page_split` and gives its name.
     ///
-    /// Inputs besides the channels: `checked_may_have_more` (the request touches several pages, if it is translated at all: known sooner), `held_number`, pulses
-    /// `walk_ended` and `walk_unused` (a piece needed no walk), `single_place_freed`, `slot_freed` (a slot of the long request was
-    /// drained), `long_finished`, and `context_freed` with `context_freed_number`. Outputs besides the channels: `ready` and
-    /// `place_freed`.
+    /// Inputs besides the channels: `checked_may_have_more` (the request touches several pages, if it is translated at
+    /// all: known sooner), `held_number`, pulses `walk_ended` and `walk_unused` (a piece needed no walk),
+    /// `single_place_freed`, `slot_freed` (a slot of the long request was drained), `long_finished`, and `context_freed`
+    /// with `context_freed_number`. Outputs besides the channels: `ready` and `place_freed`.
     pub fn build<'a>(design: &Design<'a>, config: &Config) -> String {
         let b = design.module("page_split");
         let checked_valid = b.input("checked_valid", 1);
