@@ -11,8 +11,8 @@
 //!
 //! **Handshake.** Channel `checked` in, valid only: a place was reserved on admission, and `place_freed` gives it back.
 //! Channel `held` in, one cycle before its `checked`. Channel `piece` out, valid only, and channel `held_out` two cycles
-//! later. A piece is sent only when everything that it may need is reserved: a place in the queue of walks, and a place
-//! among the single responses, or a slot of its split context.
+//! later. A piece is sent only when everything that it may need is reserved: a context of the walker, and a place among the
+//! single responses, or a slot of its split context.
 //!
 //! **Latency and throughput.** None for a request of one page that finds nothing before it; three cycles through the queue,
 //! or through the ring if it is the request's turn. One piece per cycle, without a gap between requests.
@@ -180,10 +180,10 @@ pub struct PageSplit;
 impl PageSplit {
     /// Builds the module `page_split` and gives its name.
     ///
-    /// Inputs besides the channels: `checked_may_have_more` (the request touches several pages, if it is translated at all: known sooner), `held_number`, pulses
-    /// `walk_ended` and `walk_unused` (a piece needed no walk), `single_place_freed`, `slot_freed` (a slot of the long request was
-    /// drained), `long_finished`, and `context_freed` with `context_freed_number`. Outputs besides the channels: `ready` and
-    /// `place_freed`.
+    /// Inputs besides the channels: `checked_may_have_more` (the request touches several pages, if it is translated at
+    /// all: known sooner), `held_number`, pulses `walk_ended` and `walk_unused` (a piece needed no walk),
+    /// `single_place_freed`, `slot_freed` (a slot of the long request was drained), `long_finished`, and `context_freed`
+    /// with `context_freed_number`. Outputs besides the channels: `ready` and `place_freed`.
     pub fn build<'a>(design: &Design<'a>, config: &Config) -> String {
         let b = design.module("page_split");
         let checked_valid = b.input("checked_valid", 1);

@@ -17,8 +17,6 @@ const HELD_CYCLES: u64 = 2;
 const REUSE_CYCLES: u64 = 2;
 /// The same for the end of a long request.
 const LONG_REUSE_CYCLES: u64 = 1;
-/// Pieces that may be on their way to the walker.
-const WALK_QUEUE_DEPTH: u32 = 128;
 /// Fields that every piece has from its request.
 const COPIED: [&str; 8] =
     ["table_set", "mpt_index", "status", "hop", "is_translated", "is_empty", "page_shift", "epoch"];
@@ -31,9 +29,16 @@ struct Request {
     page_shift: u32,
     /// Not one to be answered as it is: several pages are possible.
     is_translated: bool,
+    /// It comes as one that touches several pages, if it is translated at all.
+    may_have_more: bool,
 }
 
 impl Request {
+    fn translated(va: u64, length: u64, page_shift: u32) -> Self {
+        let request = Self { va, length, page_shift, is_translated: true, may_have_more: false };
+        Self { may_have_more: request.pages() > 1, ..request }
+    }
+
     fn pages(&self) -> u64 {
         if !self.is_translated {
             return 1;
@@ -152,8 +157,8 @@ const HELD_FIELDS: [&str; 8] =
     ["tag", "function", "is_remote", "admission", "root", "hop_num", "ba_pg_sz", "page_count"];
 
 const INPUTS: [&str; 7] = [
-    "walk_place_freed",
-    "walk_place_unused",
+    "walk_ended",
+    "walk_unused",
     "single_place_freed",
     "slot_freed",
     "long_finished",
@@ -181,7 +186,7 @@ impl Rig {
             place_freed: bench.model().output("place_freed")?,
             held_out,
             inputs,
-            walk: Places::new(WALK_QUEUE_DEPTH),
+            walk: Places::new(config.request_walks()),
             single: Places::new(config.response_depth),
             slots: Places::new(config.split_pages),
             contexts: Places::new(config.split_contexts),
@@ -208,7 +213,7 @@ impl Rig {
 
     /// Resets, and waits until every split context is on the list.
     fn reset(&mut self) -> Result<(), Error> {
-        self.walk = Places::new(WALK_QUEUE_DEPTH);
+        self.walk = Places::new(self.config.request_walks());
         self.single = Places::new(self.config.response_depth);
         self.slots = Places::new(self.config.split_pages);
         self.contexts = Places::new(self.config.split_contexts);
@@ -256,7 +261,7 @@ impl Rig {
             ("status", if is_translated { 0 } else { any_status }),
             ("is_translated", is_translated.into()),
             ("is_empty", u128::from(request.length == 0)),
-            ("has_more", (request.pages() > 1).into()),
+            ("may_have_more", request.may_have_more.into()),
             ("pages_minus_one", if is_translated { (request.pages() - 1).into() } else { any_pages }),
             ("page_shift", if is_translated { (request.page_shift - 12).into() } else { any_shift }),
             ("virtual_page", (request.va >> request.page_shift & 0xffff_ffff).into()),
@@ -289,9 +294,9 @@ impl Rig {
     /// One cycle: gives places back and checks the piece that comes.
     fn cycle(&mut self) -> Result<(), Error> {
         let now = self.bench.cycles();
-        let [walk_freed, walk_unused] = [self.walk.give(now), self.walk.give(now)];
+        let [walk_ended, walk_unused] = [self.walk.give(now), self.walk.give(now)];
         // One walk that comes back pulses either input.
-        let swaps = walk_freed && !walk_unused && self.random.random();
+        let swaps = walk_ended && !walk_unused && self.random.random();
         let slot_freed = self.slots.give(now);
         let is_drained = self.slots.due.is_empty();
         let mut long_finished = false;
@@ -314,8 +319,8 @@ impl Rig {
         }
         let any_context = self.random.random_range(0..u128::from(self.config.split_contexts));
         for (name, value) in [
-            ("walk_place_freed", u64::from(walk_freed ^ swaps)),
-            ("walk_place_unused", u64::from(walk_unused | swaps)),
+            ("walk_ended", u64::from(walk_ended ^ swaps)),
+            ("walk_unused", u64::from(walk_unused | swaps)),
             ("single_place_freed", self.single.give(now).into()),
             ("slot_freed", slot_freed.into()),
             ("long_finished", long_finished.into()),
@@ -437,15 +442,26 @@ impl Rig {
         let most = (1u128 << 64) - u128::from(length) - u128::from(offset);
         let page = (most >> page_shift) as u64;
         let page = if self.random.random_range(0..8) == 0 { page } else { self.random.random_range(0..=page) };
-        let request = Request { va: page * page_bytes + offset, length, page_shift, is_translated: true };
+        let request = Request::translated(page * page_bytes + offset, length, page_shift);
         assert_eq!(request.pages(), pages);
         request
     }
 
     fn untranslated(&mut self) -> Request {
         let length = [0, 1, 0x8000_0000, 0x1001][self.random.random_range(0..4)];
-        Request { va: self.random.next_u64(), length, page_shift: 12, is_translated: false }
+        Request {
+            va: self.random.next_u64(),
+            length,
+            page_shift: 12,
+            is_translated: false,
+            may_have_more: self.random.random(),
+        }
     }
+}
+
+/// Whether there are too few walks for a piece in every cycle, however fast they end.
+fn has_few_walks(config: &Config) -> bool {
+    config.request_walks() == 2
 }
 
 #[test]
@@ -464,7 +480,7 @@ fn pieces_tile_the_request() -> Result<(), Error> {
                         let end_page = 0u64.wrapping_sub(whole);
                         for page_start in [0, 0x7_0000_0000_0000, end_page] {
                             let va = page_start + offset;
-                            let request = Request { va, length: whole - offset - cut, page_shift, is_translated: true };
+                            let request = Request::translated(va, whole - offset - cut, page_shift);
                             rig.send(request)?;
                             rig.finish(100)?;
                         }
@@ -482,18 +498,21 @@ fn a_request_of_2_to_the_31_bytes_has_a_piece_per_page_and_cycle() -> Result<(),
         let mut rig = Rig::new(design, 2)?;
         // The most pages that a request can have, in one configuration.
         let page_shift = if rig.config.name == "small" { 12 } else { 18 };
-        let request = Request { va: 0xffff_fffe_1234_5678, length: 1 << 31, page_shift, is_translated: true };
+        let request = Request::translated(0xffff_fffe_1234_5678, 1 << 31, page_shift);
         rig.send(request)?;
         rig.finish(600_000)?;
         let pieces = rig.piece_cycles.len() as u64;
         assert_eq!(pieces, (1 << (31 - page_shift)) + 1);
-        assert_eq!(rig.piece_cycles[pieces as usize - 1] - rig.piece_cycles[0], pieces - 1);
+        let gaps = pieces - 1;
+        // With two walks two pieces in a row wait for both to end.
+        let cycles = if has_few_walks(&rig.config) { gaps / 2 * 4 + gaps % 2 } else { gaps };
+        assert_eq!(rig.piece_cycles[pieces as usize - 1] - rig.piece_cycles[0], cycles);
         Ok(())
     })
 }
 
 #[test]
-fn one_page_passes_the_queue_and_several_take_three_cycles() -> Result<(), Error> {
+fn what_is_one_page_for_sure_passes_the_queue_and_the_rest_takes_three_cycles() -> Result<(), Error> {
     DESIGNS.into_iter().try_for_each(|design| {
         let mut rig = Rig::new(design, 3)?;
         for pages in 1..=20 {
@@ -502,10 +521,13 @@ fn one_page_passes_the_queue_and_several_take_three_cycles() -> Result<(), Error
             rig.finish(100)?;
             assert_eq!(rig.waits_cycles.pop(), Some(if pages == 1 { 0 } else { QUEUE_CYCLES }), "{pages} pages");
         }
-        let request = rig.untranslated();
-        rig.send(request)?;
-        rig.finish(100)?;
-        assert_eq!(rig.waits_cycles.pop(), Some(0));
+        // One that is answered as it is, of as many pages as it likes.
+        for may_have_more in [false, true] {
+            let request = Request { may_have_more, ..rig.untranslated() };
+            rig.send(request)?;
+            rig.finish(100)?;
+            assert_eq!(rig.waits_cycles.pop(), Some(if may_have_more { QUEUE_CYCLES } else { 0 }));
+        }
         Ok(())
     })
 }
@@ -524,26 +546,32 @@ fn one_page_never_passes_a_request_before_it() -> Result<(), Error> {
                 let request = rig.request_of(pages);
                 rig.send(request)?;
                 rig.run(gap)?;
-                for _ in 0..2 {
-                    let request = if gap % 2 == 0 { rig.request_of(1) } else { rig.untranslated() };
+                let followers = [(); 2].map(|()| if gap % 2 == 0 { rig.request_of(1) } else { rig.untranslated() });
+                for request in followers {
                     rig.send(request)?;
                 }
                 // That pieces come in order is checked with each.
                 rig.finish(200)?;
                 assert_eq!(rig.waits_cycles[0], QUEUE_CYCLES);
+                if has_few_walks(&rig.config) {
+                    // They wait for walks as well.
+                    continue;
+                }
                 // The first piece of the second request comes right behind the last one of the first, or as soon as it
                 // went through the queue, or past it.
                 let distance = gap + 1;
                 let free = QUEUE_CYCLES + pages;
                 let through_the_queue = free.saturating_sub(distance).max(QUEUE_CYCLES);
                 let wait = rig.waits_cycles[1];
-                let is_by = distance >= free && wait == 0;
+                let [may_pass, may_third_pass] = followers.map(|request| !request.may_have_more);
+                let is_by = may_pass && distance >= free && wait == 0;
                 assert!(is_by || wait == through_the_queue, "{pages} pages, gap {gap}: {wait} cycles");
                 // Long enough after it, nothing keeps it.
-                assert!(is_by || distance < free + 3, "{pages} pages, gap {gap}: {wait} cycles");
+                assert!(is_by || !may_pass || distance < free + 3, "{pages} pages, gap {gap}: {wait} cycles");
                 // The third is next.
                 let [.., second, third] = rig.piece_cycles[..] else { panic!("there are three requests") };
-                assert!(third == second + 1 || is_by, "{pages} pages, gap {gap}");
+                let third_wait = if is_by && !may_third_pass { QUEUE_CYCLES } else { 0 };
+                assert_eq!(third, second + 1 + third_wait, "{pages} pages, gap {gap}");
             }
         }
         Ok(())
@@ -571,8 +599,10 @@ fn pieces_of_many_requests_come_without_a_gap() -> Result<(), Error> {
             }
             rig.finish(3000)?;
             assert_eq!(rig.piece_cycles.len() as u64, pieces);
-            let gap = rig.piece_cycles.windows(2).find(|pair| pair[1] != pair[0] + 1);
-            assert_eq!(gap, None);
+            // With two walks two pieces in a row wait for both to end. The third request still finds the queue empty.
+            let (from, longest_gap) = if has_few_walks(&rig.config) { (2, 3) } else { (0, 1) };
+            let gap = rig.piece_cycles[from..].windows(2).find(|pair| pair[1] > pair[0] + longest_gap);
+            assert_eq!(gap, None, "{}", design.name);
         }
         Ok(())
     })
@@ -627,10 +657,11 @@ fn pieces_stop_when_places_of_a_kind_are_used_up() -> Result<(), Error> {
         rig.walk.is_held = true;
         flood(&mut rig, 300, |rig| rig.untranslated())?;
         // One comes back on either of two inputs, and both may pulse at once, so that a cycle gives two back.
-        assert_eq!(rig.piece_cycles.len() as u32, WALK_QUEUE_DEPTH);
+        let walks = config.request_walks();
+        assert_eq!(rig.piece_cycles.len() as u32, walks);
         let released = release(&mut rig, |rig| &mut rig.walk, 1)?;
         rig.run(20)?;
-        let more = &rig.piece_cycles[WALK_QUEUE_DEPTH as usize..];
+        let more = &rig.piece_cycles[walks as usize..];
         assert_eq!(more, [released + REUSE_CYCLES, released + REUSE_CYCLES + 1]);
         rig.walk.is_held = false;
         rig.finish(1000)?;
@@ -674,14 +705,14 @@ fn a_long_request_waits_for_the_end_of_another() -> Result<(), Error> {
             let request = rig.request_of(pages);
             rig.send(request)?;
         }
-        rig.run(6 * split_pages)?;
+        rig.run(12 * split_pages)?;
         // The last two wait, in order.
         assert_eq!(rig.piece_cycles.len() as u64, 2 * split_pages + 2);
         rig.holds_long = false;
         let released = rig.bench.cycles();
         rig.cycle()?;
         rig.holds_long = true;
-        rig.run(6 * split_pages)?;
+        rig.run(12 * split_pages)?;
         assert_eq!(rig.piece_cycles[2 * split_pages as usize + 2], released + LONG_REUSE_CYCLES);
         assert!(rig.coming.is_empty());
         rig.holds_long = false;
