@@ -33,12 +33,13 @@
 //! pulses. A lookup of a table with hops counts as hit where it starts at a cached pointer, else as miss.
 //!
 //! **Latency and throughput.** From acceptance to `line_request_valid` 4 cycles, from `line_valid` to the next
-//! `line_request_valid` 1 cycle, to `replay_valid` 2 cycles; to `answer_valid` 4 cycles; if nothing else is in the way.
+//! `line_request_valid` 1 cycle, to `replay_valid` 2 cycles; to `answer_valid` 5 cycles; if nothing else is in the way.
 //! One lookup, one line and one step per cycle. A level-0 index at or above `bt_num` costs about 40 cycles more, to that
 //! lookup only, if no pointer of it is cached; such lookups pass the divider one after another.
 //!
 //! **Timing.** The new pipe shifts (1), shifts and masks further beside the reads (2), and adds (3). The landing pipe
-//! adds straight off the memories (0), and checks the pointer while the sum is offered (1).
+//! adds straight off the memories (0), and checks the pointer while the sum is offered (1). Both add the low half of an
+//! address; the carry goes into the high half behind the [`Merge`], once for both.
 //!
 //! **Reset and flush.** Reset forgets all lookups. After it every BT0 slot is set to "unset" and every geometry to its
 //! reset value, and the caches are scrubbed; `ready` rises when that is done. Lines asked for before a reset must not

@@ -49,7 +49,7 @@
 //!   earliest, the links from cycle 7 on: the list is complete. Its first waiter needs no list and is answered before.
 //!
 //! **Limits.** `reads_in_flight` reads; as many waiters for a line as there are contexts. A bucket of the in-flight
-//! table holds four reads. The queues of landed reads cannot overflow: each has a place for every read number. First
+//! table holds four reads; lines that are a multiple of 32 GiB apart share a bucket. The queues of landed reads cannot overflow: each has a place for every read number. First
 //! answers go before those from lists, which lets lists wait, but not for ever: their read numbers are not given back
 //! meanwhile, so that no more than `reads_in_flight` lines can land. A read that is never answered keeps its number
 //! and its waiters.
