@@ -151,7 +151,6 @@ fn derived(config: &Config) -> BTreeMap<&'static str, u32> {
         ("beats_per_line", config.beats_per_line()),
         ("counter_read_extra_cycles", csr::READ_EXTRA_CYCLES),
         ("hold_bytes_max", config.hold_bytes_max()),
-        ("miss_queue_depth", config.hem_contexts),
         ("mpt_entries", config.mpt_sets * config.mpt_ways),
         ("register_address_bits", regs::ADDRESS_BITS),
         ("split_queue_depth", config.admitted_max()),

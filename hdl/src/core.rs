@@ -27,11 +27,12 @@ use crate::key_decoder::KeyDecoder;
 use crate::mpt_cache::MptCache;
 use crate::mtr_walker::MtrWalker;
 use crate::page_split::PageSplit;
-use crate::prim::{Design, Fifo, Instance, Signal, drive_channel, input_channel, output_channel};
+use crate::prim::{Design, Instance, Signal, drive_channel, input_channel, output_channel};
 use crate::records::{
     BUCKET_EPOCH_BITS, Bt0Write, Checked, ContextAnswer, ContextLookup, Event, GeometryWrite, HEM_EPOCH_BITS, Held,
-    LineRequest, LineResponse, LookedUp, Lookup, MissRequest, MptFill, MptLine, Piece, REGION_EPOCH_BITS, Replay,
-    Request, SET_EPOCH_BITS, STAMP_BITS, SegmentBeat, TlbFill, WalkRequest, WalkResult, held_bits, line_context_bits,
+    HemRequest, LineRequest, LineResponse, LookedUp, Lookup, MissRequest, MptFill, MptLine, Piece, REGION_EPOCH_BITS,
+    Replay, Request, SET_EPOCH_BITS, STAMP_BITS, SegmentBeat, TlbFill, WalkRequest, WalkResult, held_bits,
+    line_context_bits,
 };
 use crate::response_port::{Response, ResponsePort};
 use crate::split_buffer::SplitBuffer;
@@ -238,14 +239,18 @@ impl Core {
 
         // MPT misses.
         let miss_valid = flag(access_check, "miss_valid");
-        let (misses, miss) = Fifo::new(design, b, "miss_queue", config.hem_contexts, MissRequest::widths(config));
-        misses.push(miss_valid, access_check.channel("miss", MissRequest::widths(config)));
-        misses.pop(flag(hem_lookup, "miss_ready"));
-        hem_lookup.drive("miss_valid", miss.out_valid);
-        drive_channel(hem_lookup, "miss", miss.out);
+        hem_lookup.drive("request_valid", lookup_valid);
+        let hem_request = HemRequest {
+            table_set: lookup.table_set,
+            index: lookup.index,
+            epoch: lookup.epoch.high_bits(HEM_EPOCH_BITS),
+        };
+        drive_channel(hem_lookup, "request", hem_request);
+        hem_lookup.drive("miss_valid", miss_valid);
+        drive_channel(hem_lookup, "miss", access_check.channel("miss", MissRequest::widths(config)));
+        wire(hem_lookup, "gap_wanted", key_decoder, "gap_wanted");
         wire(hem_lookup, "replay_valid", entry_decode, "replay_valid");
         drive_channel(entry_decode, "replay", hem_lookup.channel("replay", Replay::widths(config)));
-        wire(entry_decode, "replay_ready", hem_lookup, "replay_ready");
         wire(entry_decode, "decoded_valid", key_decoder, "decoded_valid");
         drive_channel(key_decoder, "decoded", entry_decode.channel("decoded", Lookup::widths(config)));
         wire(entry_decode, "fill_valid", mpt_cache, "fill_valid");
@@ -293,15 +298,16 @@ impl Core {
             [(hem_lookup, "hem_request", "hem_line_valid"), (mtr_walker, "walk_request", "walk_line_valid")]
         {
             table_port.drive(&format!("{channel}_valid"), flag(client, "line_request_valid"));
-            // A line is shared by those who ask for it within one generation: under one generation of the fence, that is.
-            let request = client.channel("line_request", LineRequest::widths(config));
-            drive_channel(table_port, channel, LineRequest { generation, ..request });
+            drive_channel(table_port, channel, client.channel("line_request", LineRequest::widths(config)));
             client.drive("line_request_ready", flag(table_port, &format!("{channel}_ready")));
             client.drive("line_valid", flag(table_port, line_valid));
         }
+        // A line is shared by those who ask for it within one generation of the fence.
+        table_port.drive("generation", generation);
         wire(hem_lookup, "line_request_cancel", table_port, "cancel_hem_request");
         let early_context = table_port.output("early_context", line_context_bits(config));
         hem_lookup.drive("early_context", early_context);
+        wire(table_port, "early_hem_line", hem_lookup, "early_valid");
         let line = table_port.channel("line", LineResponse::widths(config));
         drive_channel(hem_lookup, "line", line);
         drive_channel(mtr_walker, "line", line);

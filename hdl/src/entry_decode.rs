@@ -5,7 +5,7 @@
 //! operation, the page shift. The line goes into the cache; the request looks it up there like any other. A request
 //! without an entry, or with one that is not VALID, takes a status along instead.
 //!
-//! **Handshake.** Channel `replay` in, always ready. Channel `fill` out in the same cycle, off the replay without a
+//! **Handshake.** Channel `replay` in, valid only, off the table port's memories. Channel `fill` out in the same cycle, off the replay without a
 //! register, `fill_page_shift` one cycle and `fill_line` three cycles later; channel `decoded` out two cycles later. All
 //! of them are valid only.
 //!
@@ -44,7 +44,6 @@ impl EntryDecode {
         let replay_valid = b.input("replay_valid", 1);
         let replay = input_channel(b, "replay", Replay::widths(config));
         let bases: Vec<_> = (0..config.table_sets).map(|set| b.input(&format!("page_shift_base_{set}"), 2)).collect();
-        b.output("replay_ready", b.flag(true));
 
         // Stage 0: the entry is cut into fields.
         let lanes = [replay.entry_0, replay.entry_1, replay.entry_2, replay.entry_3];

@@ -5,7 +5,8 @@
 //! `answer` with an address. Each lookup in flight is a context: a number, and words in memories; there is no state
 //! machine per lookup.
 //!
-//! Two pipes share the work. The *new* pipe takes a lookup in, turns the object number into what is added to the pointer
+//! Two pipes share the work. The *new* pipe looks every request up beside the MPT cache, so that one that misses is two
+//! stages ahead; the others leave no trace. Context lookups take the cycles between. The pipe turns the object number into what is added to the pointer
 //! of each level, and reads the BT0 slot and the pointer caches side by side; it starts at the deepest pointer that is
 //! known. The *landing* pipe takes the lines that arrive, checks the pointer, adds what the new pipe has left in memory,
 //! and puts the pointer into a cache. Either pipe makes one *step* of a lookup: the next read, or the end. The steps of
@@ -23,21 +24,24 @@
 //! one cached that is zero, not aligned to 4 KiB, or read with an error: lookups that want it fail anew, or succeed once
 //! it has been mended.
 //!
-//! **Handshake.** Channels `miss`, `lookup` in and `replay`, `answer` out are ready/valid. The ready outputs depend on
-//! registers only: one of the two inputs has the turn, and the turn passes to the other one where that one waits.
+//! **Handshake.** Channel `request` in, valid only, and two cycles after a request that has missed channel `miss`, valid
+//! only: as many may be in flight as there are contexts for requests. Channel `replay` out is valid only, and what it
+//! takes from the line comes from the table port's memories without a register. Channels `lookup` in and `answer` out are
+//! ready/valid; `lookup_ready` is low in the cycles of requests. `gap_wanted` asks for a cycle without a request, after a
+//! lookup or an end has waited for 15.
 //! `line_request` is ready/valid, but what is offered may change from cycle to cycle until it is taken, and it is void
 //! where `line_request_cancel` is set: a lookup that ends without an entry takes its turn there too. `line_valid` has
-//! no ready: a line is taken in every cycle; `early_context` tells its context one cycle before. A context number on
-//! the table port is below `hem_contexts`. `geometry_write_valid` and `bt0_write_valid` carry one write per cycle and are
+//! no ready: a line is taken in every cycle; `early_context` tells its context one cycle before, and `early_valid` that it
+//! may come. `geometry_write_valid` and `bt0_write_valid` carry one write per cycle and are
 //! ignored before `ready`. `pointer_flush`, `pointer_hit`, `pointer_miss`, `pointer_evicted` and `read_issued_<level>` are
 //! pulses. A lookup of a table with hops counts as hit where it starts at a cached pointer, else as miss.
 //!
-//! **Latency and throughput.** From acceptance to `line_request_valid` 4 cycles, from `line_valid` to the next
-//! `line_request_valid` 1 cycle, to `replay_valid` 2 cycles; to `answer_valid` 5 cycles; if nothing else is in the way.
-//! One lookup, one line and one step per cycle. A level-0 index at or above `bt_num` costs about 40 cycles more, to that
+//! **Latency and throughput.** From `request` or the acceptance of a context lookup to `line_request_valid` 4 cycles, from
+//! `line_valid` to the next `line_request_valid` 1 cycle; an entry is replayed in the cycle of its line; from the last line
+//! to `answer_valid` 5 cycles; if nothing else is in the way. One lookup, one line and one step per cycle. A level-0 index at or above `bt_num` costs about 40 cycles more, to that
 //! lookup only, if no pointer of it is cached; such lookups pass the divider one after another.
 //!
-//! **Timing.** The new pipe shifts (1), shifts and masks further beside the reads (2), and adds (3). The landing pipe
+//! **Timing.** The new pipe shifts (1), shifts and masks further beside the reads and is told of misses (2), and adds (3). The landing pipe
 //! adds straight off the memories (0), and checks the pointer while the sum is offered (1). Both add the low half of an
 //! address; the carry goes into the high half behind the [`Merge`], once for both.
 //!
@@ -51,7 +55,7 @@
 //! under its own epoch: whoever writes changes the HEM epoch. The alignment check is sampled at the acceptance. Context
 //! numbers are given back when the last word of the context has been read, so that they can be reused at once.
 //!
-//! **Limits.** `hem_contexts` lookups in flight; every queue holds one record per context and cannot overflow. The legal
+//! **Limits.** `hem_contexts` requests and as many context lookups in flight; every queue holds one record per context and cannot overflow. The legal
 //! ranges of a geometry (contract) are not checked here. Of table code 7 no write is accepted, so that it reads as a table
 //! without BT0 slots.
 
@@ -62,8 +66,8 @@ use crate::prim::{
 };
 use crate::record;
 use crate::records::{
-    ADMISSION_BITS, Bt0Write, ContextAnswer, ContextLookup, GeometryWrite, HEM_EPOCH_BITS, LineRequest, LineResponse,
-    MissRequest, Replay, line_context_bits,
+    ADMISSION_BITS, Bt0Write, ContextAnswer, ContextLookup, GeometryWrite, HEM_EPOCH_BITS, HemRequest, LineRequest,
+    LineResponse, MissRequest, Replay, line_context_bits,
 };
 use keywalk_contract::hem::{
     BA_ENTRY_BYTES_LOG2, ENTRY_BYTES_LOG2, HOP_MAX, PAGE_SHIFT_MIN, TABLE_BITS, TABLE_CODE_MTR,
@@ -98,6 +102,9 @@ const LOW_BITS: u32 = 35;
 const _: () = assert!(LOW_BITS >= LEVEL_INDEX_BITS + BA_ENTRY_BYTES_LOG2, "what is added ends below");
 /// Bits of a page-aligned pointer that are not zero.
 const POINTER_BITS: u32 = 64 - PAGE_SHIFT_MIN;
+/// Bits of the count of cycles that a lookup waits for a cycle without a request, or an end for one without a line, before a
+/// gap is asked for.
+const WAIT_BITS: u32 = 4;
 /// Levels of pointers that are cached.
 const POINTER_LEVELS: usize = 2;
 const CACHE_NAMES: [&str; POINTER_LEVELS] = ["chunk_cache", "upper_cache"];
@@ -149,7 +156,6 @@ record! {
         table: TABLE_BITS,
         table_set: config.table_set_bits(),
         alignment_check: 1,
-        generation: 1,
         epoch: HEM_EPOCH_BITS,
     }
 }
@@ -161,7 +167,6 @@ record! {
         table: TABLE_BITS,
         table_set: config.table_set_bits(),
         alignment_check: 1,
-        generation: 1,
         epoch: HEM_EPOCH_BITS,
         index: INDEX_BITS,
         slot_shift: 5,
@@ -181,7 +186,6 @@ record! {
     struct Plan(_config) {
         is_context: 1,
         alignment_check: 1,
-        generation: 1,
         hop_num: 2,
         /// Level index of the last pointer read.
         last_index: LEVEL_INDEX_BITS,
@@ -231,7 +235,6 @@ record! {
         context: config.hem_context_bits(),
         /// 1: context lookup. 0: miss.
         is_context: 1,
-        generation: 1,
         /// The lookup ends: the address is the answer of a context lookup, or it has failed. Else the address is to be
         /// read. Known late in the cycle, as is the next one.
         is_end: 1,
@@ -260,12 +263,11 @@ record! {
 }
 
 record! {
-    /// End of a miss.
+    /// End of a miss that has failed.
     struct MissEnd(config) {
         context: config.hem_context_bits(),
         status: SHORT_STATUS_BITS,
         hop: 2,
-        is_first: 1,
     }
 }
 
@@ -287,16 +289,6 @@ record! {
         index: INDEX_BITS,
         table: TABLE_BITS,
         admission: ADMISSION_BITS,
-    }
-}
-
-record! {
-    /// A line as it is kept.
-    struct Entry(_config) {
-        entry_0: 128,
-        entry_1: 128,
-        entry_2: 128,
-        entry_3: 128,
     }
 }
 
@@ -356,7 +348,7 @@ impl HemLookup {
         let free = FreeList::new(design, b, "free_contexts", config.hem_context_bits());
         let caches_ready = b.forward("caches_ready", 1);
         let tables = parts.tables(free.ready & caches_ready.value);
-        let contexts = config.hem_contexts;
+        let contexts = 1 << config.hem_context_bits();
         let style = RamStyle::for_depth(contexts);
         let memories = Memories {
             plans: Ram::new(b, "plans", contexts, style, Plan::widths(config)),
@@ -364,14 +356,13 @@ impl HemLookup {
             undivided: Ram::new(b, "undivided", contexts, style, Undivided::widths(config)),
             misses: Ram::new(b, "misses", contexts, style, MissRequest::widths(config)),
             questions: Ram::new(b, "questions", contexts, style, Asked::widths(config)),
-            lines: Ram::new(b, "lines", contexts, style, Entry::widths(config)),
         };
 
         let landed = parts.land_line(&memories);
         let started = parts.start_lookup(&tables, &free, &divider, &memories, &landed.learned);
         caches_ready.drive(started.caches_ready);
         let ended = parts.step(&landed.stepped, &started.stepped);
-        parts.finish(&free, &memories, started.accept, landed.end, ended);
+        parts.finish(&free, &memories, &started, &landed.entry, ended);
         b.output("ready", tables.is_ready);
         name.into()
     }
@@ -386,8 +377,6 @@ struct Memories<'a> {
     misses: Ram<'a, MissRequest<u32>>,
     /// What a context lookup has asked.
     questions: Ram<'a, Asked<u32>>,
-    /// The line that landed last.
-    lines: Ram<'a, Entry<u32>>,
 }
 
 /// Geometry and BT0 memories.
@@ -403,16 +392,34 @@ struct Tables<'a> {
 /// What the rest needs of the new pipe.
 struct Started<'a> {
     stepped: Stepped<'a>,
+    /// A context lookup was accepted.
     accept: Signal<'a>,
+    /// Contexts for context lookups.
+    credit: Credit<'a>,
+    /// A lookup waits for a cycle without a request.
+    waits_for_gap: Signal<'a>,
     caches_ready: Signal<'a>,
 }
 
 /// What the rest needs of the landing pipe.
 struct Landed<'a> {
     stepped: Stepped<'a>,
-    /// An entry has landed.
-    end: (Signal<'a>, MissEnd<Signal<'a>>),
+    /// An entry lands.
+    entry: Landing<'a>,
     learned: Learned<'a>,
+}
+
+/// The line of an entry, in the cycle in which it comes.
+struct Landing<'a> {
+    valid: Signal<'a>,
+    context: Signal<'a>,
+    line: LineResponse<Signal<'a>>,
+    /// Number of its read.
+    hop: Signal<'a>,
+    /// One cycle before a line of this block, and perhaps at other times.
+    early_valid: Signal<'a>,
+    /// The context of that line.
+    early_context: Signal<'a>,
 }
 
 /// The module under construction, part by part.
@@ -634,61 +641,59 @@ impl<'a> Parts<'_, '_, 'a> {
         let (b, config) = (self.b, self.config);
         let always = b.flag(true);
         let divider = b.instance("divider", divider);
-        let (queue, queued) = Fifo::new(self.design, b, "waiting", config.hem_contexts, Waiting::widths(config));
+        let (queue, queued) =
+            Fifo::new(self.design, b, "waiting", 1 << config.hem_context_bits(), Waiting::widths(config));
         let undivided = memories.undivided.read(queued.out.context, always);
-        let rejoins = divider.output("out_valid", 1);
         let remainder = divider.output("out_remainder", modulo::REMAINDER_BITS);
-        queue.pop(rejoins);
-        divider.drive("in_valid", (queued.out_valid & !rejoins).delay_reset("divides"));
+        let divided = divider.output("out_valid", 1);
+        let has_remainder = b.register_reset("has_remainder", 1, 0);
+        divider.drive("in_valid", (queued.out_valid & !divided & !has_remainder.value).delay_reset("divides"));
         divider.drive("in_value", undivided.index);
         divider.drive("in_shift", undivided.slot_shift);
         divider.drive("in_divisor", undivided.bt_num);
 
-        // Stage 0: a divided lookup, or that one of the inputs which has the turn.
+        // Stage 0: a request, which has the right of way, a divided lookup, or a context lookup.
         let alignment_check = b.input("alignment_check", 1).delay("alignment_check_q");
-        let miss_valid = b.input("miss_valid", 1);
-        let miss = input_channel(b, "miss", MissRequest::widths(config));
+        let is_request = b.input("request_valid", 1);
+        let request = input_channel(b, "request", HemRequest::widths(config));
         let lookup_valid = b.input("lookup_valid", 1);
         let lookup = input_channel(b, "lookup", ContextLookup::widths(config));
-        let is_context = b.register_reset("lookup_has_turn", 1, 0);
-        let can_accept = (tables.is_ready & free.valid & !rejoins).named("can_accept");
-        let has_request = is_context.value.mux(lookup_valid, miss_valid);
-        let accept = (can_accept & has_request).named("accept");
-        let other_waits = is_context.value.mux(miss_valid, lookup_valid);
-        is_context.next(is_context.value ^ (other_waits & (accept | !has_request)));
-        b.output("miss_ready", can_accept & !is_context.value);
-        b.output("lookup_ready", can_accept & is_context.value);
-        free.take(accept);
-        memories.misses.write(free.number, miss, accept & !is_context.value);
-        let asked = Asked {
-            tag: lookup.tag,
-            function: lookup.function,
-            index: lookup.index,
-            table: lookup.table,
-            admission: lookup.admission,
-        };
-        memories.questions.write(free.number, asked, accept & is_context.value);
-
-        let choose = |lookup: Signal<'a>, miss: Signal<'a>| is_context.value.mux(lookup, miss);
-        let fresh = New {
-            context: free.number,
-            is_context: is_context.value,
-            table: choose(lookup.table, b.literal(Table::Mpt.code().into(), TABLE_BITS)),
-            table_set: choose(lookup.table_set, miss.table_set),
+        let credit = Credit::new(b, "lookup_contexts", config.hem_contexts);
+        let rejoins = (has_remainder.value & !is_request).named("rejoins");
+        queue.pop(rejoins);
+        has_remainder.next(divided | (has_remainder.value & is_request));
+        let can_accept = (tables.is_ready & credit.available & !has_remainder.value).named("can_accept");
+        let lookup_ready = can_accept & !is_request;
+        b.output("lookup_ready", lookup_ready);
+        let accept = (lookup_valid & lookup_ready).named("accept");
+        let waits_for_gap = (has_remainder.value | (lookup_valid & can_accept)) & is_request;
+        let fresh = |request: Signal<'a>, lookup: Signal<'a>| is_request.mux(request, lookup);
+        let mut new = New {
+            context: queued.out.context,
+            is_context: !is_request,
+            table: fresh(b.literal(Table::Mpt.code().into(), TABLE_BITS), lookup.table),
+            table_set: fresh(request.table_set, lookup.table_set),
             alignment_check,
-            generation: choose(lookup.admission.bit(0), miss.admission.bit(0)),
-            epoch: choose(lookup.epoch.high_bits(HEM_EPOCH_BITS), miss.epoch.high_bits(HEM_EPOCH_BITS)),
+            epoch: fresh(request.epoch, lookup.epoch.high_bits(HEM_EPOCH_BITS)),
         };
-        let new = mux_record(rejoins, undivided.lookup(queued.out.context), fresh);
-        let index = rejoins.mux(undivided.index, choose(lookup.index, miss.index.resize(INDEX_BITS)));
+        new = mux_record(rejoins, undivided.lookup(queued.out.context), new);
+        let index = rejoins.mux(undivided.index, fresh(request.index.resize(INDEX_BITS), lookup.index));
         let word = self.table_address(new.table_set, new.table);
         let shifts = tables.shifts.read(word, always);
         let limits = tables.limits.read(word, always);
 
         // Stage 1: slot, chunk number, keys. The slot is needed at once, the rest of level 0 only to see whether it must
         // be divided.
-        let s1_valid = (accept | rejoins).delay_reset("s1_valid");
-        let is_divided = rejoins.delay("s1_is_divided");
+        let s1_valid = (is_request | accept | rejoins).delay_reset("s1_valid");
+        let is_lookup = accept.delay_reset("s1_is_lookup");
+        let is_divided = rejoins.delay_reset("s1_is_divided");
+        let asked = Asked {
+            tag: lookup.tag.delay("s1_tag"),
+            function: lookup.function.delay("s1_function"),
+            index: lookup.index,
+            table: lookup.table,
+            admission: lookup.admission.delay("s1_admission"),
+        };
         let remainder = remainder.delay("s1_remainder");
         let index = index.delay("s1_index");
         let new = delay_record(new, "s1");
@@ -714,26 +719,42 @@ impl<'a> Parts<'_, '_, 'a> {
             chunk_set: fold(index, shifts.chunk_shift, new.table, config.hem_cache_sets.trailing_zeros()),
             upper_set: fold(index, shifts.upper_shift, new.table, upper_sets(config).trailing_zeros()),
         };
-        memories.keys.write(new.context, keys, s1_valid);
+        let caches = self.caches(s1_valid, shifts.hop_num, keys, learned, tables.is_written);
+
+        // Stage 2: level indices and offset. The caches and the BT0 memory answer. It shows whether a request has missed,
+        // and the lookup is given its context.
+        let miss_valid = b.input("miss_valid", 1);
+        let miss = input_channel(b, "miss", MissRequest::widths(config));
+        let is_lookup = is_lookup.delay_reset("s2_is_lookup");
+        let is_rejoined = is_divided.delay_reset("s2_is_divided");
+        let s2_valid = (miss_valid | is_lookup | is_rejoined).named("s2_valid");
+        free.take(miss_valid | is_lookup);
+        let mut new = delay_record(new, "s2");
+        new.context = is_rejoined.mux(new.context, free.number).named("s2_number");
+        let index = index.delay("s2_index");
+        let asked = Asked {
+            tag: asked.tag.delay("s2_tag"),
+            function: asked.function.delay("s2_function"),
+            index,
+            table: new.table,
+            admission: asked.admission.delay("s2_admission"),
+        };
+        memories.misses.write(free.number, miss, miss_valid);
+        memories.questions.write(free.number, asked, is_lookup);
+        memories.keys.write(new.context, delay_record(keys, "s2_keys"), s2_valid);
+        let slot_shift = shifts.slot_shift.delay("s2_slot_shift");
+        let limits = delay_record(limits, "s2");
         let undivided = Undivided {
             is_context: new.is_context,
             table: new.table,
             table_set: new.table_set,
             alignment_check: new.alignment_check,
-            generation: new.generation,
             epoch: new.epoch,
             index,
-            slot_shift: shifts.slot_shift,
+            slot_shift,
             bt_num: limits.bt_num,
         };
-        memories.undivided.write(new.context, undivided, s1_valid);
-        let caches = self.caches(s1_valid, shifts.hop_num, keys, learned, tables.is_written);
-
-        // Stage 2: level indices and offset. The caches and the BT0 memory answer.
-        let s2_valid = s1_valid.delay_reset("s2_valid");
-        let new = delay_record(new, "s2");
-        let index = index.delay("s2_index");
-        let limits = delay_record(limits, "s2");
+        memories.undivided.write(new.context, undivided, s2_valid);
         let hop_num = shifts.hop_num.delay("s2_hop_num");
         let ba_pg_sz = shifts.ba_pg_sz.delay("s2_ba_pg_sz");
         let is_out_of_range = is_out_of_range.delay("s2_is_out_of_range");
@@ -783,7 +804,6 @@ impl<'a> Parts<'_, '_, 'a> {
         let plan = Plan {
             is_context: new.is_context,
             alignment_check: new.alignment_check,
-            generation: new.generation,
             hop_num,
             last_index: last,
             second_last_index: second_last,
@@ -803,7 +823,6 @@ impl<'a> Parts<'_, '_, 'a> {
         let step = Step {
             context: new.context.delay("s4_context"),
             is_context: new.is_context.delay("s4_is_context"),
-            generation: new.generation.delay("s4_generation"),
             is_end: has_failed | has_answer.delay("s4_has_answer"),
             has_failed,
             from_landing: b.flag(false),
@@ -815,7 +834,8 @@ impl<'a> Parts<'_, '_, 'a> {
         let step = (step, delay_record(sum, "s4"));
         b.output("pointer_hit", (counts & is_found).delay_reset("pointer_hit_q"));
         b.output("pointer_miss", (counts & !is_found).delay_reset("pointer_miss_q"));
-        Started { stepped: Stepped { valid: s4_valid, step }, accept, caches_ready: caches.ready }
+        let stepped = Stepped { valid: s4_valid, step };
+        Started { stepped, accept, credit, waits_for_gap, caches_ready: caches.ready }
     }
 
     /// The pointer caches, looked up in stage 1; they answer in stage 3.
@@ -857,15 +877,14 @@ impl<'a> Parts<'_, '_, 'a> {
         let always = b.flag(true);
 
         // One cycle before the line: its context, so that the plan is there in time.
-        let early = b.input("early_context", line_context_bits(config)).low_bits(config.hem_context_bits());
-        let plan = memories.plans.read(early, always);
+        let early_valid = b.input("early_valid", 1);
+        let early_context = b.input("early_context", line_context_bits(config)).low_bits(config.hem_context_bits());
+        let plan = memories.plans.read(early_context, always);
 
-        // Stage 0: the sum, straight off the memories. Every line is kept, the entry being the last one of a miss.
+        // Stage 0: the sum, straight off the memories. An entry is replayed in the same cycle.
         let line_valid = b.input("line_valid", 1);
         let line = input_channel(b, "line", LineResponse::widths(config));
         let context = line.context.low_bits(config.hem_context_bits());
-        let entry = Entry { entry_0: line.data_0, entry_1: line.data_1, entry_2: line.data_2, entry_3: line.data_3 };
-        memories.lines.write(context, entry, line_valid);
         let keys = memories.keys.read(context, always);
         let [offset, last, second_last] = self.addends(plan.offset, plan.last_index, plan.second_last_index);
         // Of an entry read nothing is added.
@@ -874,7 +893,8 @@ impl<'a> Parts<'_, '_, 'a> {
 
         // Stage 1: the checks. A failed read has its own number, a useless pointer the number of the read that it was for.
         let is_entry_line = line.level.none();
-        let is_entry = (line_valid & is_entry_line).delay_reset("l1_is_entry");
+        let is_entry = (line_valid & is_entry_line).named("is_entry");
+        let entry = Landing { valid: is_entry, context, line, hop: plan.hop_num, early_valid, early_context };
         let is_step = (line_valid & !is_entry_line).delay_reset("l1_is_step");
         let has_answer = (line.level.is(1) & plan.is_context).delay("l1_has_answer");
         let context = context.delay("l1_context");
@@ -882,8 +902,6 @@ impl<'a> Parts<'_, '_, 'a> {
         let traits = self.traits(line.value, "l1_pointer");
         let page = line.value.high_bits(POINTER_BITS).delay("l1_page");
         let pointer_error = line.value_error.delay("l1_pointer_error");
-        let entry_error = line.error.delay("l1_entry_error");
-        let is_first = line.is_first.delay("l1_is_first");
         let plan = delay_record(plan, "l1");
         let is_chunk = distance.is(1);
         let is_zero = traits.is_zero();
@@ -893,7 +911,6 @@ impl<'a> Parts<'_, '_, 'a> {
         let step = Step {
             context,
             is_context: plan.is_context,
-            generation: plan.generation,
             is_end: has_failed | has_answer,
             has_failed,
             from_landing: b.flag(true),
@@ -903,12 +920,6 @@ impl<'a> Parts<'_, '_, 'a> {
             distance: distance - 1,
         };
         let step = (step, delay_record(sum, "l1"));
-        let end = MissEnd {
-            context,
-            status: self.status(Status::HemBusError) & entry_error.repeat(SHORT_STATUS_BITS),
-            hop: plan.hop_num & entry_error.repeat(2),
-            is_first: is_first & !entry_error,
-        };
 
         // Stage 2: what may be cached.
         let is_learned = is_step & !pointer_error & traits.is_whole_page() & traits.page.any();
@@ -917,7 +928,7 @@ impl<'a> Parts<'_, '_, 'a> {
             (is_learned & is_of_level).delay_reset(&format!("l2_is_for_{}", CACHE_NAMES[level]))
         });
         let learned = Learned { valid, keys: delay_record(keys, "l2_keys"), pointer: page.delay("l2_pointer") };
-        Landed { stepped: Stepped { valid: is_step, step }, end: (is_entry, end), learned }
+        Landed { stepped: Stepped { valid: is_step, step }, entry, learned }
     }
 
     /// The steps of both pipes: line requests, and ends one cycle later.
@@ -927,7 +938,7 @@ impl<'a> Parts<'_, '_, 'a> {
             self.design,
             b,
             "steps",
-            config.hem_contexts,
+            1 << config.hem_context_bits(),
             (Step::widths(config), Sum::widths(config)),
             (landed.valid, landed.step),
             (started.valid, started.step),
@@ -943,7 +954,6 @@ impl<'a> Parts<'_, '_, 'a> {
             context: step.context.resize(line_context_bits(config)),
             level: step.distance,
             word: address.bits(5, 3),
-            generation: step.generation,
             line: address.bits(63, 6),
         };
         output_channel(b, "line_request", request);
@@ -975,51 +985,51 @@ impl<'a> Parts<'_, '_, 'a> {
         &self,
         free: &FreeList<'a>,
         memories: &Memories<'a>,
-        accept: Signal<'a>,
-        landed: (Signal<'a>, MissEnd<Signal<'a>>),
+        started: &Started<'a>,
+        entry: &Landing<'a>,
         (ended, end): (Signal<'a>, Ended<Signal<'a>>),
     ) {
         let (b, config) = (self.b, self.config);
-        let (depth, design) = (config.hem_contexts, self.design);
-        let miss_end = MissEnd { context: end.context, status: end.status, hop: end.hop, is_first: b.flag(false) };
-        let miss_end = (ended & !end.is_context, miss_end);
-        let replays = Merge::new(design, b, "replays", depth, MissEnd::widths(config), landed, miss_end);
+        let (depth, design) = (1 << config.hem_context_bits(), self.design);
+        let (failures, failure) = Fifo::new(design, b, "failures", depth, MissEnd::widths(config));
+        failures.push(ended & !end.is_context, MissEnd { context: end.context, status: end.status, hop: end.hop });
         let (answers, answer) = Fifo::new(design, b, "answers", depth, LookupEnd::widths(config));
         let lookup_end = LookupEnd { context: end.context, status: end.status, hop: end.hop, address: end.address };
         answers.push(ended & end.is_context, lookup_end);
 
-        // The free list takes one number per cycle: a replay's when it is fetched, an answer's one cycle later, in which
-        // no replay is fetched. After a replay had to wait for that, no answer is fetched for a cycle.
-        let answer_gives = b.register_reset("answer_gives", 1, 0);
-        let replay_ready = b.input("replay_ready", 1);
-        let replay_valid = b.register_reset("replay_q_valid", 1, 0);
-        let replay_is_free = !replay_valid.value | replay_ready;
-        let take_replay = replay_is_free & !answer_gives.value;
-        let fetch_replay = (take_replay & replays.valid).named("fetch_replay");
-        replays.take(take_replay);
-        replay_valid.next(fetch_replay | !replay_is_free);
+        // One lookup ends per cycle, which gives its context back: one whose entry lands, which cannot wait and is known
+        // a cycle ahead, else a failure, else an answer.
+        let is_open = !entry.early_valid;
         let answer_ready = b.input("answer_ready", 1);
         let answer_valid = b.register_reset("answer_q_valid", 1, 0);
-        let answer_is_free = !answer_valid.value | answer_ready;
-        let replay_waited = (replays.valid & answer_gives.value).delay_reset("replay_waited");
-        let take_answer = answer_is_free & !replay_waited;
-        let fetch_answer = (take_answer & answer.out_valid).named("fetch_answer");
+        let answer_is_free = (!answer_valid.value | answer_ready).named("answer_is_free");
+        failures.pop(is_open);
+        let fetch_failure = (is_open & failure.out_valid).named("fetch_failure");
+        let take_answer = is_open & !failure.out_valid & answer_is_free;
         answers.pop(take_answer);
+        let fetch_answer = (take_answer & answer.out_valid).named("fetch_answer");
         answer_valid.next(fetch_answer | !answer_is_free);
-        answer_gives.next(fetch_answer);
-        let answered_context = answer.out.context.delay("answered_context");
-        let give = fetch_replay | answer_gives.value;
-        let given_context = answer_gives.value.mux(answered_context, replays.out.context).delay("given_context");
-        let given = give.delay_reset("given");
-        free.give(given, given_context);
-        // Counted one cycle late; for that cycle `accepted` tells.
-        let accepted = accept.delay_reset("accepted");
-        let credit = Credit::new(b, "contexts", config.hem_contexts);
-        credit.update(accepted, given, b.flag(false));
-        b.output("idle", credit.full & !accepted & !replay_valid.value & !answer_valid.value);
+        let has_failed = fetch_failure.delay_reset("has_failed");
+        let is_answered = fetch_answer.delay_reset("is_answered");
+        let other_context = failure.out_valid.mux(failure.out.context, answer.out.context).delay("other_context");
+        let given = (entry.valid | has_failed | is_answered).delay_reset("given");
+        free.give(given, entry.valid.mux(entry.context, other_context).delay("given_context"));
+        started.credit.update(started.accept, is_answered, b.flag(false));
+        b.output("idle", started.credit.full & !answer_valid.value);
 
-        let request = memories.misses.read(replays.out.context, fetch_replay);
-        let entry = memories.lines.read(replays.out.context, fetch_replay);
+        // Whoever waits for too long is given a gap between the requests, which lines follow in time.
+        let waits_for_end = (failure.out_valid | (answer.out_valid & answer_is_free)) & entry.early_valid;
+        let waits = (started.waits_for_gap | waits_for_end).named("waits");
+        let waited = b.register_reset("waited_cycles", WAIT_BITS, 0);
+        let is_long = waited.value.all_set();
+        waited.next((waited.value + (!is_long).resize(WAIT_BITS)) & waits.repeat(WAIT_BITS));
+        b.output("gap_wanted", is_long.delay_reset("gap_wanted_q"));
+
+        let context = entry.early_valid.mux(entry.early_context, failure.out.context);
+        let request = memories.misses.read(context, b.flag(true));
+        let line = entry.line;
+        let own_status = self.status(Status::HemBusError) & line.error.repeat(SHORT_STATUS_BITS);
+        let status = has_failed.mux(failure.out.status.delay("failure_status"), own_status);
         let replay = Replay {
             tag: request.tag,
             function: request.function,
@@ -1031,18 +1041,17 @@ impl<'a> Parts<'_, '_, 'a> {
             va: request.va,
             length: request.length,
             index: request.index,
-            status: replays.out.status.hold("replay_q_status", fetch_replay).resize(status::STATUS_BITS),
-            hop: replays.out.hop.hold("replay_q_hop", fetch_replay),
-            is_first: replays.out.is_first.hold("replay_q_is_first", fetch_replay),
-            entry_0: entry.entry_0,
-            entry_1: entry.entry_1,
-            entry_2: entry.entry_2,
-            entry_3: entry.entry_3,
+            status: status.resize(status::STATUS_BITS),
+            hop: has_failed.mux(failure.out.hop.delay("failure_hop"), entry.hop & line.error.repeat(2)),
+            entry_0: line.data_0,
+            entry_1: line.data_1,
+            entry_2: line.data_2,
+            entry_3: line.data_3,
             order: request.order,
             admission: request.admission,
             epoch: request.epoch,
         };
-        b.output("replay_valid", replay_valid.value);
+        b.output("replay_valid", entry.valid | has_failed);
         output_channel(b, "replay", replay);
 
         let asked = memories.questions.read(answer.out.context, fetch_answer);
@@ -1078,7 +1087,6 @@ impl<'a> Undivided<Signal<'a>> {
             table: self.table,
             table_set: self.table_set,
             alignment_check: self.alignment_check,
-            generation: self.generation,
             epoch: self.epoch,
         }
     }

@@ -4,8 +4,8 @@
 //! per cycle, replays first. The function selects the table set; the index is the key rotated right by eight, masked with
 //! `num_mpts - 1`. A new request is given its generation, its time stamp and its epochs; a replay keeps those that it has.
 //!
-//! **Handshake.** Channel `request` in, ready/valid; `request_ready` depends on registers, `pause` and `decoded_valid`
-//! only, and the latter two are registers where they come from. Channel `decoded` in (replays), valid only: it has the
+//! **Handshake.** Channel `request` in, ready/valid; `request_ready` depends on registers, `pause`, `gap_wanted` and
+//! `decoded_valid` only, which are registers where they come from. Channel `decoded` in (replays), valid only: it has the
 //! right of way. Channel `lookup` out has no ready: nothing behind it stalls. `early_index` and `early_table_set` tell
 //! what comes on `lookup` in the next cycle, for the memories that are read meanwhile.
 //!
@@ -45,7 +45,7 @@ pub struct KeyDecoder;
 impl KeyDecoder {
     /// Builds the module `key_decoder` and gives its name.
     ///
-    /// Inputs besides the channels: `pause` (admit no new request), `mpt_mask_<k>` (num_mpts - 1 of table set `k`), the
+    /// Inputs besides the channels: `pause` and `gap_wanted` (admit no new request), `mpt_mask_<k>` (num_mpts - 1 of table set `k`), the
     /// function map's write port, what a request is given: `generation`, `now`, `set_epoch_<k>`, `hem_epoch`, and, one
     /// cycle after `early_index`, `region_epoch`; the pulses `split_place_freed` (the page split took a request) and
     /// `entry_found` (a request needs no HEM context any more). Outputs besides the channels: `ready`, `accepted` with
@@ -73,7 +73,8 @@ impl KeyDecoder {
 
         let split = Credit::new(b, "split_credit", config.admitted_max());
         let hem = Credit::new(b, "hem_credit", config.hem_contexts);
-        let may_admit = (split.available & hem.available & running & !pause).named("may_admit");
+        let gap_wanted = b.input("gap_wanted", 1);
+        let may_admit = (split.available & hem.available & running & !pause & !gap_wanted).named("may_admit");
         let request_ready = (may_admit & !replay_valid).named("request_admissible");
         let admit = (request_valid & request_ready).named("admit");
         b.output("request_ready", request_ready);

@@ -170,8 +170,6 @@ record! {
         /// As on the table port.
         word: WORD_BITS,
         /// As on the table port.
-        generation: 1,
-        /// As on the table port.
         line: 58,
     }
 }
@@ -529,7 +527,6 @@ fn begin<'a>(
     let offset = walk.offset.delay("s1_offset");
     let hop = walk.hop.delay("s1_hop");
     let ba_pg_sz = walk.ba_pg_sz.delay("s1_ba_pg_sz");
-    let generation = walk.admission.bit(0).delay("s1_generation");
 
     // Stage 1: verdict, plan, and the position in the root table. The root is as large as the table needs, so that its
     // position is not cut to a page's worth, and it is not aligned to its size, so that the position is added.
@@ -587,12 +584,8 @@ fn begin<'a>(
     let two_bits = |value: u128| b.literal(value, 2);
     let remaining = is_lower.mux(two_bits(0), is_upper.mux(two_bits(1), reads));
     let number = is_lower.mux(reads, is_upper.mux(two_bits(1), two_bits(0)));
-    let (context, generation) = (context.delay("s2_context"), generation.delay("s2_generation"));
-    Offer {
-        is_likely: s2_valid,
-        valid: s2_valid,
-        read: read_of(config, context, generation, remaining, number, address),
-    }
+    let context = context.delay("s2_context");
+    Offer { is_likely: s2_valid, valid: s2_valid, read: read_of(config, context, remaining, number, address) }
 }
 
 /// `value >> (times * size)`, with a select of four for two bits of `size` at a time.
@@ -664,7 +657,6 @@ fn upper_left<'a>(following: Signal<'a>, ba_pg_sz: Signal<'a>, table_mask: Signa
 fn read_of<'a>(
     config: &Config,
     context: Signal<'a>,
-    generation: Signal<'a>,
     remaining: Signal<'a>,
     number: Signal<'a>,
     address: Signal<'a>,
@@ -674,7 +666,6 @@ fn read_of<'a>(
         context: context.resize(line_context_bits(config)),
         level: remaining,
         word: address.bits(5, 3),
-        generation,
         line: address.bits(63, 6),
     }
 }
@@ -836,7 +827,7 @@ fn land<'a>(
         next_read: Offer {
             is_likely: goes_on,
             valid: reads_next,
-            read: read_of(config, context, origin.admission.bit(0), remaining - 1, next_number, sum),
+            read: read_of(config, context, remaining - 1, next_number, sum),
         },
         is_done: done,
         done_context: context.delay("result_context"),
@@ -991,13 +982,7 @@ fn issue<'a>(
     let is_offered = next.is_likely.mux(next.valid, next_waiting.out_valid | begins);
     valid.next_if(is_free, is_offered);
     b.output("line_request_valid", valid.value);
-    let request = LineRequest {
-        context: chosen.context,
-        level: chosen.level,
-        word: chosen.word,
-        generation: chosen.generation,
-        line: chosen.line,
-    };
+    let request = LineRequest { context: chosen.context, level: chosen.level, word: chosen.word, line: chosen.line };
     output_channel(b, "line_request", request);
     let is_taken = valid.value & ready;
     for read in 0..3u32 {

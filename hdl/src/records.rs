@@ -56,8 +56,6 @@ record! {
         level: 2,
         /// Which of the line's eight 8-byte words is wanted. Returned unchanged.
         word: 3,
-        /// Generation of the request that needs it: lines are not shared across generations.
-        generation: 1,
         /// Bus address >> 6.
         line: 58,
     }
@@ -90,6 +88,18 @@ record! {
         data_2: 128,
         /// Bytes 48 to 63.
         data_3: 128,
+    }
+}
+
+record! {
+    /// What the HEM lookup is told of every request that looks an entry up, two cycles before it shows whether it missed.
+    pub struct HemRequest(config) {
+        /// Table set of the function.
+        table_set: config.table_set_bits(),
+        /// Index of the MPT entry.
+        index: key::INDEX_BITS,
+        /// Epoch of the HEM pointers.
+        epoch: HEM_EPOCH_BITS,
     }
 }
 
@@ -175,8 +185,6 @@ record! {
         status: status::STATUS_BITS,
         /// Number of the read that failed or could not be issued.
         hop: 2,
-        /// The entry's line was read for this request, not for one that it joined. 0 on failure.
-        is_first: 1,
         /// Bytes 0 to 15 of the entry.
         entry_0: 128,
         /// Bytes 16 to 31.

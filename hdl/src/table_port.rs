@@ -10,10 +10,11 @@
 //! from the last to the first: per read the tail, per waiter the one before it. A waiter's word is therefore written
 //! by its own request only and is read for the last time when it is answered: before the context can ask again.
 //!
-//! **Handshake.** `hem_request_*`, `walk_request_*`: valid and ready; the clients alternate while
-//! both offer. What a client offers may change until it is taken. `cancel_hem_request` makes void what is taken from
+//! **Handshake.** `hem_request_*`, `walk_request_*`: valid and ready; the clients alternate while both offer. `generation`
+//! is a level: a line is shared by requests that found it the same. What a client offers may change until it is taken. `cancel_hem_request` makes void what is taken from
 //! `hem_request_*` in that cycle; it may come late in the cycle. `early_context` is the context of the line of the next
-//! cycle, whichever client's it is. `hem_line_valid`, `walk_line_valid` with the shared payload `line_*`: no ready, because a context has
+//! cycle, whichever client's it is; `early_hem_line` is set a cycle before every line of the HEM lookup, and at times before
+//! another line or none. `hem_line_valid`, `walk_line_valid` with the shared payload `line_*`: no ready, because a context has
 //! at most one request in flight and room for its answer; at most one of both per cycle; the payload is meaningful
 //! while one is set. A context may ask again from the cycle after its answer on. `ar*` keeps valid and payload until
 //! ready. `rready` is constant: every read number has a place for its line, which is used again only after the line's
@@ -21,16 +22,16 @@
 //! are pulses of one cycle: a read was issued; a request joined a read in flight; a line with a bus error landed.
 //! `idle` is low from the cycle after a request is accepted at least until all are answered.
 //!
-//! **Latency and throughput.** Request accepted to `arvalid`: 2 cycles, where nothing is in the way; a request of the
-//! client that was not served last waits one cycle for its turn. Last beat to the answer of the first waiter: 2
+//! **Latency and throughput.** Request accepted to `arvalid`: 1 cycle while no read is open and none is on its way, else 2
+//! cycles, where nothing is in the way. Last beat to the answer of the first waiter: 2
 //! cycles, and to that of the last one that joined: 8; both one more where a line has several beats. One request, one
 //! read and one answer per cycle, joined ones included. A read number is in `arvalid` again 8 cycles after its last
 //! beat at the earliest, or 5 cycles after the answer to its last waiter where several waited.
 //!
 //! **Timing.** `s0`: select and hash, in front of the table's address. `s1`: compare four ways, decide, write. `s2`:
 //! what is known of the read, read number of the way, exchange of the tail. `s3`: link. Landing: `landed`, then `answer` (which waiter), then the
-//! outputs, which are registers and memory outputs. `arvalid` and its payload are registers; the ready outputs and
-//! `idle` are decoded from registers.
+//! outputs, which are registers and memory outputs. `arvalid` and its payload are registers; `idle` is
+//! decoded from registers, the ready outputs from registers and the valid inputs.
 //!
 //! **Reset and flush.** Reset forgets every request and read, so the bus behind the port must be reset with it or have
 //! answered all reads. The toggles are scrubbed after reset, one bucket per cycle, and no request is accepted before
@@ -100,8 +101,6 @@ record! {
         level: LEVEL_BITS,
         /// Returned unchanged.
         word: WORD_BITS,
-        /// Generation of the request.
-        generation: 1,
         /// Line address.
         line: LINE_BITS,
     }
@@ -112,7 +111,7 @@ record! {
     struct InFlight(config) {
         /// The entry is open where this differs from its close toggle.
         alloc_toggle: 1,
-        /// Generation of the request that issued the read.
+        /// Generation in which the read was issued.
         generation: 1,
         /// Line address without the bits that the bucket number gives back.
         line_high: LINE_BITS - bucket_bits(config),
@@ -186,13 +185,7 @@ record! {
 impl<'a> Request<Signal<'a>> {
     fn from_client(is_walk: bool, request: LineRequest<Signal<'a>>) -> Self {
         let client = request.context.builder().flag(is_walk);
-        Self {
-            waiter: client.concat(request.context),
-            level: request.level,
-            word: request.word,
-            generation: request.generation,
-            line: request.line,
-        }
+        Self { waiter: client.concat(request.context), level: request.level, word: request.word, line: request.line }
     }
 }
 
@@ -285,28 +278,38 @@ impl TablePort {
         let ready = (!scrub.busy & free.ready).named("ready_after_scrub");
         b.output("ready", ready);
 
-        // s0: selection. The client to be served is chosen a cycle ahead, so that ready does not depend on valid.
+        // s0: selection. Each client's ready depends on the other one's valid, which is a register where it comes from: to
+        // choose a cycle ahead would cost a cycle each time that a walk follows a lookup.
         let retry_valid = b.register_reset("retry_valid", 1, 0);
         let retry_is_elder = b.register_reset("retry_is_elder", 1, 0);
         let prefers_walk = b.register_reset("prefers_walk", 1, 0);
         let open = (ready & !retry_valid.value).named("open");
-        let preferred_valid = prefers_walk.value.mux(walk_valid, hem_valid).named("preferred_valid");
-        let other_valid = prefers_walk.value.mux(hem_valid, walk_valid);
-        prefers_walk.next(prefers_walk.value ^ (other_valid & (open | !preferred_valid)));
-        b.output("hem_request_ready", open & !prefers_walk.value);
-        b.output("walk_request_ready", open & prefers_walk.value);
+        let is_walk = (walk_valid & (prefers_walk.value | !hem_valid)).named("s0_is_walk");
+        // The other one's turn comes once they have met.
+        prefers_walk.next(prefers_walk.value ^ (hem_valid & walk_valid & open));
+        b.output("hem_request_ready", open & !is_walk);
+        b.output("walk_request_ready", open & is_walk);
         let retry_registers = Request::widths(config).list().into_iter();
         let retry_registers: Vec<_> =
             retry_registers.map(|(field, width)| b.register(&format!("retry_{field}"), width)).collect();
         let mut retry_values = retry_registers.iter().map(|register| register.value);
         let retry = Request::widths(config).map(&mut |_, _| retry_values.next().expect("one register per field"));
-        let s0 = mux_record(retry_valid.value, retry, mux_record(prefers_walk.value, walk, hem));
+        let s0 = mux_record(retry_valid.value, retry, mux_record(is_walk, walk, hem));
         let s0_bucket = hash(s0.line, bucket_bits).named("s0_bucket");
 
         // s1: comparison and decision.
+        let generation = b.input("generation", 1).delay("s1_generation");
         let hem_cancel = b.input("cancel_hem_request", 1);
-        let is_cancelled = hem_cancel & !prefers_walk.value;
-        let s1_valid = (retry_valid.value | (ready & preferred_valid & !is_cancelled)).delay_reset("s1_valid");
+        let is_asked = (is_walk | (hem_valid & !hem_cancel)) & ready;
+        let s1_valid = (retry_valid.value | is_asked).delay_reset("s1_valid");
+        // While no read is open and nothing is on its way there is nothing to compare with: the read is offered at once.
+        let s2_issued = b.register_reset("s2_issued", 1, 0);
+        let open_reads = b.register_reset("open_reads", read_bits + 1, 0);
+        let ar_valid = b.register_reset("ar_valid", 1, 0);
+        let is_quiet = concat(&[open_reads.value, s1_valid, s2_issued.value, ar_valid.value, retry_valid.value]).none();
+        let is_quiet = (is_quiet & free.valid).named("is_quiet");
+        let offers_early = (is_quiet & is_asked).named("offers_early");
+        let s1_is_offered = offers_early.delay_reset("s1_is_offered");
         let s1_is_elder = retry_is_elder.value.delay_reset("s1_is_elder");
         let s1 = delay_record(s0, "s1");
         let s1_bucket = s0_bucket.delay("s1_bucket");
@@ -330,11 +333,10 @@ impl TablePort {
         let closed: Vec<_> = close_toggles.iter().map(|way| way.read_word(s0_bucket, always)).collect();
 
         // What the request before has issued, which this one did not see in the table.
-        let s2_issued = b.register_reset("s2_issued", 1, 0);
         let ar_line = b.register("ar_line", LINE_BITS);
         let ar_generation = b.register("ar_generation", 1);
         let same_line = concat(&[s2_issued.value, ar_generation.value, ar_line.value])
-            .eq_wide(concat(&[always, s1.generation, s1.line]))
+            .eq_wide(concat(&[always, generation, s1.line]))
             .named("s1_same_line");
         let s2_bucket = s1_bucket.delay("s2_bucket");
         let same_bucket = s2_issued.value.concat(s2_bucket);
@@ -348,7 +350,7 @@ impl TablePort {
                 entry
                     .line_high
                     .concat(entry.generation)
-                    .eq_wide_and(s1_line_high.concat(s1.generation), is_open)
+                    .eq_wide_and(s1_line_high.concat(generation), is_open)
                     .named(&format!("s1_match_{way}"))
             })
             .collect();
@@ -361,20 +363,19 @@ impl TablePort {
         let lower = |way: usize| or_all(&vacant[..way]);
         let chosen = [vacant[0], vacant[1] & !lower(1), vacant[2] & !lower(2), !lower(3)];
         let hit = (or_all(&matches) | same_line).named("s1_hit");
-        let ar_valid = b.register_reset("ar_valid", 1, 0);
         let ar_open = (!ar_valid.value | arready).named("ar_open");
         // What comes from registers first, then in one LUT what comes from the memories and through carry chains.
-        let may_issue = s1_valid & free.valid & ar_open & !retry_is_elder.value & !same_bucket & !same_line;
-        let may_issue = may_issue.named("s1_may_issue");
+        let may_offer = free.valid & ar_open & !retry_is_elder.value & !same_bucket & !same_line;
+        let may_issue = (s1_is_offered | (s1_valid & may_offer)).named("s1_may_issue");
         let issue = (may_issue & !(full | or_all(&matches))).named("s1_issue");
         let join = (s1_valid & hit).named("s1_join");
         let fail = (s1_valid & !hit & !issue).named("s1_fail");
         retry_valid.next(fail);
         retry_is_elder.next(fail & (s1_is_elder | !retry_is_elder.value));
         free.take(issue);
-        ar_valid.next(issue | (ar_valid.value & !arready));
-        ar_line.next_if(ar_open, s1.line);
-        ar_generation.next_if(ar_open, s1.generation);
+        ar_valid.next(offers_early | (issue & !s1_is_offered) | (ar_valid.value & !arready));
+        ar_line.next_if(ar_open, is_quiet.mux(s0.line, s1.line));
+        ar_generation.next_if(ar_open, generation);
         let ar_id = free.number.hold("ar_id", ar_open);
         b.output("arvalid", ar_valid.value);
         b.output("araddr", ar_line.value.concat(b.literal(0, OFFSET_BITS)));
@@ -384,34 +385,31 @@ impl TablePort {
         let table_address = scrub.busy.mux(scrub.address, s1_bucket);
         for (way, memory) in table.iter().enumerate() {
             let alloc_toggle = !scrub.busy & !closed[way];
-            let entry =
-                InFlight { alloc_toggle, generation: s1.generation, line_high: s1_line_high, read: free.number };
+            let entry = InFlight { alloc_toggle, generation, line_high: s1_line_high, read: free.number };
             memory.write(table_address, entry, scrub.busy | (issue & chosen[way]));
         }
         let issued_memory = Ram::new(b, "issued", reads, RamStyle::for_depth(reads), Issued::widths(config));
+        // Written at once, because a read that is offered early may land in the next cycle.
+        let toggles: Vec<_> = closed.iter().zip(&chosen).map(|(closed, chosen)| *chosen & !*closed).collect();
+        let issued = Issued {
+            waiter: s1.waiter,
+            bucket: s1_bucket,
+            way: (chosen[2] | chosen[3]).concat(chosen[1] | chosen[3]).named("s1_way"),
+            close_toggle: or_all(&toggles),
+        };
+        issued_memory.write(free.number, issued, issue);
+        // Whose read it is: apart, because block RAM is slow.
+        let walks = Ram::of_words(b, "is_walk", reads, RamStyle::Distributed, 1);
+        walks.write_word(free.number, s1.waiter.bit(waiter_bits - 1), issue);
         // A request that fails writes the same again when it returns.
         let asked_memory = Ram::new(b, "asked", waiters, RamStyle::for_depth(waiters), Asked::widths(config));
         asked_memory.write(s1.waiter, Asked { level: s1.level, word: s1.word }, s1_valid);
 
         // s2: the read, new or joined, and its tail.
         s2_issued.next(issue);
-        let chosen: [Signal<'_>; WAYS as usize] =
-            std::array::from_fn(|way| chosen[way].delay(&format!("s2_chosen_{way}")));
-        let toggles: Vec<_> = closed
-            .iter()
-            .enumerate()
-            .map(|(way, closed)| chosen[way] & !closed.delay(&format!("s2_closed_{way}")))
-            .collect();
         let s2_new_read = free.number.delay("s2_new_read");
-        let issued = Issued {
-            waiter: s1.waiter.delay("s2_waiter"),
-            bucket: s2_bucket,
-            way: (chosen[2] | chosen[3]).concat(chosen[1] | chosen[3]).named("s2_way"),
-            close_toggle: or_all(&toggles),
-        };
-        issued_memory.write(s2_new_read, issued, s2_issued.value);
         let s2_joined = join.delay_reset("s2_joined");
-        let s2_waiter = issued.waiter;
+        let s2_waiter = s1.waiter.delay("s2_waiter");
         let s3_read = b.register("s3_read", read_bits);
         let mut reads_of_ways: Vec<_> = matches
             .iter()
@@ -441,6 +439,8 @@ impl TablePort {
         let landed = (beat.valid & beat.last).named("landed");
         let fresh = landed.delay_reset("fresh_valid");
         let fresh_read = beat.read.delay("fresh_read");
+        let count_bits = open_reads.value.width();
+        open_reads.next(open_reads.value + s2_issued.value.resize(count_bits) - fresh.resize(count_bits));
         let fresh_issued = issued_memory.read(beat.read, always);
         for (memory, way) in close_toggles.iter().zip(0u128..) {
             memory.write_word(
@@ -518,6 +518,9 @@ impl TablePort {
         let error = errors.iter().map(|error| error.repeat(lanes_per_beat as u32));
         let error = error.reduce(|low, high| high.concat(low)).expect("a line has beats").named("line_error_bits");
         let asked = asked_memory.read(answer_waiter, always);
+        let fresh_is_walk = walks.read_word(beat.read, always);
+        let is_list = list_valid.value | list.out_valid;
+        b.output("early_hem_line", fresh.mux(!fresh_is_walk, is_list));
         b.output("early_context", answer_waiter.low_bits(waiter_bits - 1));
         let halves: Vec<_> = data.iter().flat_map(|lane| [lane.low_bits(64), lane.high_bits(64)]).collect();
         let quarter_errors: Vec<_> = (0..LANES).map(|quarter| error.bit(quarter)).collect();

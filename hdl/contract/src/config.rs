@@ -120,7 +120,7 @@ config! {
     epoch_buckets: power_of_two 2..=4096, default 512;
     /// Buckets of responses whose DMA is not reported done. A report is matched exactly while no two responses of a bucket are outstanding.
     done_buckets: power_of_two 2..=65536, default 1024;
-    /// HEM lookups in flight.
+    /// HEM lookups of requests in flight, and as many of the context port.
     hem_contexts: power_of_two 2..=256, default 128;
     /// MTR walks in flight.
     walk_contexts: power_of_two 4..=512, default 256;
@@ -195,10 +195,10 @@ impl Config {
         log2(self.epoch_buckets)
     }
 
-    /// Bits of a HEM context number.
+    /// Bits of a HEM context number: there are as many for the lookups of the context port as for requests.
     #[must_use]
     pub const fn hem_context_bits(&self) -> u32 {
-        log2(self.hem_contexts)
+        log2(self.hem_contexts) + 1
     }
 
     /// Bits of an MTR walk context number.

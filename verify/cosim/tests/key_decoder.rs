@@ -73,6 +73,7 @@ struct Rig {
     lookups: Handle<StreamSink>,
     outputs: Handle<Outputs>,
     pause: Input,
+    gap_wanted: Input,
     split_freed: Input,
     entry_found: Input,
     map_write: [Input; 3],
@@ -89,6 +90,7 @@ struct Rig {
     /// A write of the function map in the coming cycle.
     write: Option<(u32, u32)>,
     is_paused: bool,
+    is_gap_wanted: bool,
     split: Credit,
     hem: Credit,
     replay: Option<Beat>,
@@ -113,6 +115,7 @@ impl Rig {
             lookups: bench.sink("lookup", Stall::NEVER)?,
             outputs: Outputs::watch(&mut bench, |name| OUTPUTS.contains(&name))?,
             pause: input(&bench, "pause")?,
+            gap_wanted: input(&bench, "gap_wanted")?,
             split_freed: input(&bench, "split_place_freed")?,
             entry_found: input(&bench, "entry_found")?,
             map_write: [
@@ -130,6 +133,7 @@ impl Rig {
             table_sets: vec![0; 1 << config.function_bits],
             write: None,
             is_paused: false,
+            is_gap_wanted: false,
             split: Credit::new(config.admitted_max()),
             hem: Credit::new(config.hem_contexts),
             replay: None,
@@ -175,8 +179,9 @@ impl Rig {
         self.hem = Credit::new(self.hem.places);
         (self.request, self.replay, self.write) = (None, None, None);
         self.is_paused = false;
+        self.is_gap_wanted = false;
         self.pipe.clear();
-        for input in [self.pause, self.split_freed, self.entry_found] {
+        for input in [self.pause, self.gap_wanted, self.split_freed, self.entry_found] {
             self.bench.model_mut().set(input, 0);
         }
         self.offer_request()?;
@@ -262,13 +267,15 @@ impl Rig {
             model.set(*input, value);
         }
         model.set(self.pause, self.is_paused.into());
+        model.set(self.gap_wanted, self.is_gap_wanted.into());
         model.set(self.split_freed, pulses.split_freed.into());
         model.set(self.entry_found, pulses.entry_found.into());
         self.bench.cycle()?;
 
         let state = (self.split.free, self.hem.free, self.is_paused);
         let has_places = self.split.is_available && self.hem.is_available;
-        let is_admissible = has_places && !self.is_paused && self.replay.is_none();
+        let is_stopped = self.is_paused || self.is_gap_wanted;
+        let is_admissible = has_places && !is_stopped && self.replay.is_none();
         let outputs = &self.bench[self.outputs];
         assert_eq!(outputs.get("ready"), 1);
         assert_eq!(outputs.get("request_ready") == 1, is_admissible, "request_ready in cycle {cycle}, {state:?}");
@@ -551,7 +558,7 @@ fn pause_stops_new_requests_at_once_and_no_replay() -> Result<(), Error> {
     DESIGNS.into_iter().try_for_each(|design| {
         let mut rig = Rig::new(design, 5)?;
         let (requests, replays) = (rig.requests_admitted, rig.replays_admitted);
-        rig.is_paused = true;
+        (rig.is_paused, rig.is_gap_wanted) = [(true, false), (false, true)][rig.random.random_range(0..2)];
         rig.offer_request()?;
         for _ in 0..20 {
             rig.free()?;
@@ -559,7 +566,7 @@ fn pause_stops_new_requests_at_once_and_no_replay() -> Result<(), Error> {
             rig.free()?;
         }
         assert_eq!((rig.requests_admitted - requests, rig.replays_admitted - replays), (0, 20));
-        rig.is_paused = false;
+        (rig.is_paused, rig.is_gap_wanted) = (false, false);
         rig.idle(1)?;
         assert_eq!(rig.requests_admitted - requests, 1);
         rig.settle()
@@ -586,6 +593,7 @@ fn random_traffic() -> Result<(), Error> {
                     entry_found: rig.hem.taken() > 0 && chance(hem_percent),
                 };
                 rig.is_paused = if rig.is_paused { chance(80) } else { chance(2) };
+                rig.is_gap_wanted = chance(6);
                 let offers_request = rig.request.is_none() && chance(offer_percent);
                 let offers_replay = chance(replay_percent);
                 if chance(10) {
@@ -603,7 +611,7 @@ fn random_traffic() -> Result<(), Error> {
                 hem_short += u32::from(!rig.hem.is_available);
                 emptied += u32::from(rig.split.is_full && rig.hem.is_full);
             }
-            rig.is_paused = false;
+            (rig.is_paused, rig.is_gap_wanted) = (false, false);
         }
         println!(
             "{}: {} requests, {} replays; cycles without a place: {split_short} and {hem_short}; {emptied} empty",

@@ -7,14 +7,16 @@ use std::rc::Rc;
 
 use keywalk_contract::Config;
 use keywalk_cosim::{
-    Bench, Channel, Component, Dut, Error, Handle, LineMemory, MemoryOptions, MemoryResponder, Model, Output,
+    Bench, Channel, Component, Dut, Error, Handle, Input, LineMemory, MemoryOptions, MemoryResponder, Model, Output,
     ReadFault, ReadPort, ReadRules, Stall, StreamDriver, dut,
 };
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-/// Cycles from the acceptance of a request to `arvalid`, as documented.
-const REQUEST_TO_READ_CYCLES: u64 = 2;
+/// Cycles from the acceptance of a request to `arvalid`, as documented, while no read is open.
+const REQUEST_TO_READ_CYCLES: u64 = 1;
+/// The same beside an open read.
+const REQUEST_TO_FURTHER_READ_CYCLES: u64 = 2;
 /// Cycles from the last beat to the answer of the first waiter, where a line has one beat.
 const LANDING_TO_ANSWER_CYCLES: u64 = 2;
 /// Cycles that a read number is not used for, beside the latency of the memory, with some to spare.
@@ -60,7 +62,6 @@ struct Request {
     waiter: Waiter,
     level: u64,
     word: u64,
-    generation: u64,
     line: u64,
 }
 
@@ -107,8 +108,11 @@ struct Watch {
     line_valid: [Output; 2],
     line: HashMap<&'static str, Output>,
     early_context: Output,
+    early_hem_line: Output,
     /// What `early_context` was in the cycle before.
     announced_context: u64,
+    /// What `early_hem_line` was in the cycle before.
+    announced_hem: bool,
     idle: Output,
     events: [Output; 3],
 }
@@ -137,7 +141,9 @@ impl Watch {
             line_valid: [model.output("hem_line_valid")?, model.output("walk_line_valid")?],
             line: line.into_iter().collect::<Result<_, _>>()?,
             early_context: model.output("early_context")?,
+            early_hem_line: model.output("early_hem_line")?,
             announced_context: 0,
+            announced_hem: false,
             idle: model.output("idle")?,
             events: [model.output("event_read")?, model.output("event_merged")?, model.output("event_error")?],
         })
@@ -154,6 +160,7 @@ impl Watch {
         };
         assert_eq!((field("level") as u64, field("word") as u64), (request.level, request.word), "{request:x?}");
         assert_eq!(self.announced_context, waiter.1, "the context is told a cycle ahead");
+        assert!(self.announced_hem || client == 1, "a line of the HEM lookup is told a cycle ahead");
         let error = state.faults.get(&request.line).copied().unwrap_or(0);
         let value_error = error >> (request.word / 2) & 1;
         let errors = (field("value_error") as u64, field("error") as u64);
@@ -183,6 +190,7 @@ impl Component for Watch {
         assert!(!is_busy || model.get(self.idle) == 0, "cycle {}: idle with requests in flight", model.cycles());
         self.sample_answer(model, state);
         self.announced_context = model.get(self.early_context);
+        self.announced_hem = model.get(self.early_hem_line) == 1;
         for (client, channel) in self.requests.iter().enumerate() {
             if channel.is_valid(model) && channel.is_ready(model) {
                 let request = state.offered[client].pop_front().expect("only what was offered is accepted");
@@ -230,7 +238,8 @@ struct Port {
     ready: Output,
     idle: Output,
     random: ChaCha8Rng,
-    /// Requests are of one of these.
+    generation: Input,
+    /// The generation is one of these.
     generations: Vec<u64>,
 }
 
@@ -243,6 +252,7 @@ impl Port {
         let data = Channel::with_prefix(model, "r")?;
         let read_port = ReadPort::of_channels("table port", address, data)?;
         let (ready, idle) = (model.output("ready")?, model.output("idle")?);
+        let generation = model.input("generation")?;
         let random = bench.random();
         let memory = MemoryResponder::new(bench.model(), read_port.clone(), Pattern, options, random)?;
         let memory = bench.add(memory);
@@ -252,7 +262,8 @@ impl Port {
         bench.add(watch);
         let config = design.config().expect("the block is generated");
         let random = bench.random();
-        let mut port = Self { bench, config, clients, memory, state, ready, idle, random, generations: vec![0] };
+        let mut port =
+            Self { bench, config, clients, memory, state, ready, idle, random, generation, generations: vec![0] };
         port.use_generations(&[0]);
         port.reset()?;
         Ok(port)
@@ -265,14 +276,19 @@ impl Port {
         self.bench.run_until("ready", buckets + 10, |bench| bench.model().get(ready) != 0)
     }
 
-    /// Requests from now on are of one of these generations.
+    /// The generation is one of these from now on.
     fn use_generations(&mut self, generations: &[u64]) {
         self.generations = generations.to_vec();
         self.state.borrow_mut().generations.extend(generations);
     }
 
+    fn set_generation(&mut self, generation: u64) {
+        let port = self.generation;
+        self.bench.model_mut().set(port, generation);
+    }
+
     fn contexts(&self, client: usize) -> u64 {
-        u64::from([self.config.hem_contexts, self.config.walk_contexts][client])
+        u64::from([1 << self.config.hem_context_bits(), self.config.walk_contexts][client])
     }
 
     fn waiters(&self) -> Vec<Waiter> {
@@ -282,13 +298,10 @@ impl Port {
     /// Offers a request, not before a cycle.
     fn request_at(&mut self, waiter: Waiter, line: u64, cycle: u64) -> Result<(), Error> {
         let (level, word) = (self.random.random_range(0..4), self.random.random_range(0..8));
-        let generation = self.generations[self.random.random_range(0..self.generations.len())];
-        let request = Request { waiter, level, word, generation, line };
+        let request = Request { waiter, level, word, line };
         let driver = &mut self.bench[self.clients[waiter.0]];
         let mut beat = keywalk_cosim::Beat::zero(driver.channel().shape());
-        for (field, value) in
-            [("context", waiter.1), ("level", level), ("word", word), ("generation", generation), ("line", line)]
-        {
+        for (field, value) in [("context", waiter.1), ("level", level), ("word", word), ("line", line)] {
             beat.set(field, value.into())?;
         }
         driver.push_not_before(beat, cycle);
@@ -359,6 +372,10 @@ impl Port {
                 offered += 1;
             }
             assert!(self.bench.cycles() - start < limit_cycles, "{offered} offered, {} waiting", self.waiting());
+            if self.generations.len() > 1 && self.random.random_range(0..8) == 0 {
+                let generation = self.generations[self.random.random_range(0..self.generations.len())];
+                self.set_generation(generation);
+            }
             self.bench.cycle()?;
             free.extend(self.state.borrow_mut().answers.drain(..).map(|answer| answer.waiter));
         }
@@ -392,9 +409,6 @@ fn a_single_read_takes_the_documented_cycles() -> Result<(), Error> {
             for waiter in [(0, 1), (1, 0)] {
                 let mut port = Port::new(design, 1, MemoryOptions::fixed(latency_cycles), Stall::NEVER)?;
                 let beats = u64::from(port.config.beats_per_line());
-                // The first request of a client may wait a cycle for its turn.
-                port.request(waiter, any_line(&mut port.random.clone()))?;
-                port.finish(100)?;
                 let client = port.clients[waiter.0];
                 port.bench[client].record_acceptances();
                 port.bench[port.memory].take_records();
@@ -406,9 +420,48 @@ fn a_single_read_takes_the_documented_cycles() -> Result<(), Error> {
                 assert_eq!(read.cycle - accepted, REQUEST_TO_READ_CYCLES);
                 let landing = port.state.borrow().last_landing_cycle;
                 assert_eq!(landing, read.cycle + u64::from(latency_cycles) + beats - 1);
-                let answer = port.state.borrow().answers[1].cycle;
+                let answer = port.state.borrow().answers[0].cycle;
                 assert_eq!(answer - landing, LANDING_TO_ANSWER_CYCLES + u64::from(beats > 1), "{}", design.name);
             }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_read_beside_others_takes_the_documented_cycles() -> Result<(), Error> {
+    for design in designs() {
+        for waiter in [(0, 1), (1, 0)] {
+            for gap_cycles in 0..8 {
+                let mut port = Port::new(design, 1, MemoryOptions::fixed(20), Stall::NEVER)?;
+                let start = port.bench.cycles() + 2;
+                let client = port.clients[waiter.0];
+                port.bench[client].record_acceptances();
+                port.request_at((waiter.0, 1 - waiter.1), 0x77, start)?;
+                port.request_at(waiter, 0x78, start + 1 + gap_cycles)?;
+                port.finish(100)?;
+                let accepted = [(); 2].map(|()| port.bench[client].pop_acceptance().expect("two requests"));
+                let reads = port.bench[port.memory].take_records();
+                assert_eq!(reads[0].cycle - accepted[0], REQUEST_TO_READ_CYCLES);
+                assert_eq!(reads[1].cycle - accepted[1], REQUEST_TO_FURTHER_READ_CYCLES, "gap {gap_cycles}");
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn neither_client_waits_for_a_turn_that_the_other_one_does_not_take() -> Result<(), Error> {
+    for design in designs() {
+        let mut port = Port::new(design, 3, MemoryOptions::fixed(3), Stall::NEVER)?;
+        for waiter in [(0, 0), (1, 0), (1, 1), (0, 1), (0, 0), (1, 1)] {
+            let start = port.bench.cycles() + 2;
+            let client = port.clients[waiter.0];
+            port.bench[client].record_acceptances();
+            let line = any_line(&mut port.random.clone()) ^ start;
+            port.request_at(waiter, line, start)?;
+            port.finish(100)?;
+            assert_eq!(port.bench[client].pop_acceptance(), Some(start), "{waiter:?}");
         }
     }
     Ok(())
@@ -437,10 +490,12 @@ fn requests_of_another_generation_do_not_join() -> Result<(), Error> {
         for gap_cycles in 0..12 {
             let mut port = Port::new(design, 12, MemoryOptions::fixed(30), Stall::NEVER)?;
             port.use_generations(&[0, 1]);
-            let start = port.bench.cycles() + 2;
-            for (number, (waiter, generation)) in (0..).zip([((0, 0), 0), ((1, 1), 1), ((1, 0), 0), ((0, 1), 1)]) {
-                port.generations = vec![generation];
-                port.request_at(waiter, 0x1234, start + number * gap_cycles)?;
+            for (waiter, generation) in [((0, 0), 0), ((1, 1), 1), ((1, 0), 0), ((0, 1), 1)] {
+                port.request(waiter, 0x1234)?;
+                let client = port.clients[waiter.0];
+                port.bench.run_until("the acceptance", 10, |bench| bench[client].pending() == 0)?;
+                port.set_generation(generation);
+                port.bench.run(gap_cycles)?;
             }
             port.finish(300)?;
             // Two reads, of which the first two are the first waiters, whatever the distance while both are in flight.
