@@ -212,7 +212,6 @@ impl Core {
         // Lookup.
         let early_index = key_decoder.output("early_index", key::INDEX_BITS);
         fan(early_index, &[(mpt_cache, "early_index"), (fence, "epoch_index")]);
-        fence.drive("epoch_table_set", key_decoder.output("early_table_set", config.table_set_bits()));
         let lookup_valid = flag(key_decoder, "lookup_valid");
         let lookup = key_decoder.channel("lookup", Lookup::widths(config));
         fan(lookup_valid, &[(mpt_cache, "lookup_valid"), (access_check, "lookup_valid")]);
@@ -239,13 +238,11 @@ impl Core {
 
         // MPT misses.
         let miss_valid = flag(access_check, "miss_valid");
-        hem_lookup.drive("request_valid", lookup_valid);
-        let hem_request = HemRequest {
-            table_set: lookup.table_set,
-            index: lookup.index,
-            epoch: lookup.epoch.high_bits(HEM_EPOCH_BITS),
-        };
-        drive_channel(hem_lookup, "request", hem_request);
+        wire(key_decoder, "early_valid", hem_lookup, "request_valid");
+        let early_table_set = key_decoder.output("early_table_set", config.table_set_bits());
+        fence.drive("epoch_table_set", early_table_set);
+        let epoch = key_decoder.output("early_hem_epoch", HEM_EPOCH_BITS);
+        drive_channel(hem_lookup, "request", HemRequest { table_set: early_table_set, index: early_index, epoch });
         hem_lookup.drive("miss_valid", miss_valid);
         drive_channel(hem_lookup, "miss", access_check.channel("miss", MissRequest::widths(config)));
         wire(hem_lookup, "gap_wanted", key_decoder, "gap_wanted");
@@ -305,9 +302,11 @@ impl Core {
         // A line is shared by those who ask for it within one generation of the fence.
         table_port.drive("generation", generation);
         wire(hem_lookup, "line_request_cancel", table_port, "cancel_hem_request");
+        wire(mtr_walker, "line_request_cancel", table_port, "cancel_walk_request");
         let early_context = table_port.output("early_context", line_context_bits(config));
-        hem_lookup.drive("early_context", early_context);
+        fan(early_context, &[(hem_lookup, "early_context"), (mtr_walker, "early_context")]);
         wire(table_port, "early_hem_line", hem_lookup, "early_valid");
+        wire(table_port, "early_walk_line", mtr_walker, "early_valid");
         let line = table_port.channel("line", LineResponse::widths(config));
         drive_channel(hem_lookup, "line", line);
         drive_channel(mtr_walker, "line", line);

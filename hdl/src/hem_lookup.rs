@@ -24,7 +24,7 @@
 //! one cached that is zero, not aligned to 4 KiB, or read with an error: lookups that want it fail anew, or succeed once
 //! it has been mended.
 //!
-//! **Handshake.** Channel `request` in, valid only, and two cycles after a request that has missed channel `miss`, valid
+//! **Handshake.** Channel `request` in, valid only, and three cycles after a request that has missed channel `miss`, valid
 //! only: as many may be in flight as there are contexts for requests. Channel `replay` out is valid only, and what it
 //! takes from the line comes from the table port's memories without a register. Channels `lookup` in and `answer` out are
 //! ready/valid; `lookup_ready` is low in the cycles of requests. `gap_wanted` asks for a cycle without a request, after a
@@ -41,7 +41,7 @@
 //! to `answer_valid` 5 cycles; if nothing else is in the way. One lookup, one line and one step per cycle. A level-0 index at or above `bt_num` costs about 40 cycles more, to that
 //! lookup only, if no pointer of it is cached; such lookups pass the divider one after another.
 //!
-//! **Timing.** The new pipe shifts (1), shifts and masks further beside the reads and is told of misses (2), and adds (3). The landing pipe
+//! **Timing.** The new pipe shifts (1), shifts and masks further beside the reads and is told of misses, and adds (3). The landing pipe
 //! adds straight off the memories (0), and checks the pointer while the sum is offered (1). Both add the low half of an
 //! address; the carry goes into the high half behind the [`Merge`], once for both.
 //!
@@ -721,40 +721,22 @@ impl<'a> Parts<'_, '_, 'a> {
         };
         let caches = self.caches(s1_valid, shifts.hop_num, keys, learned, tables.is_written);
 
-        // Stage 2: level indices and offset. The caches and the BT0 memory answer. It shows whether a request has missed,
-        // and the lookup is given its context.
-        let miss_valid = b.input("miss_valid", 1);
-        let miss = input_channel(b, "miss", MissRequest::widths(config));
-        let is_lookup = is_lookup.delay_reset("s2_is_lookup");
-        let is_rejoined = is_divided.delay_reset("s2_is_divided");
-        let s2_valid = (miss_valid | is_lookup | is_rejoined).named("s2_valid");
-        free.take(miss_valid | is_lookup);
-        let mut new = delay_record(new, "s2");
-        new.context = is_rejoined.mux(new.context, free.number).named("s2_number");
+        // Stage 2: level indices and offset. The caches and the BT0 memory answer.
+        let new = delay_record(new, "s2");
         let index = index.delay("s2_index");
+        let is_other = (is_lookup | is_divided).delay_reset("s2_is_other");
+        // Held rather than delayed, so that no shift registers of LUTs are made of what only goes along.
         let asked = Asked {
-            tag: asked.tag.delay("s2_tag"),
-            function: asked.function.delay("s2_function"),
+            tag: asked.tag.hold("s2_tag", is_lookup),
+            function: asked.function.hold("s2_function", is_lookup),
             index,
             table: new.table,
-            admission: asked.admission.delay("s2_admission"),
+            admission: asked.admission.hold("s2_admission", is_lookup),
         };
-        memories.misses.write(free.number, miss, miss_valid);
-        memories.questions.write(free.number, asked, is_lookup);
-        memories.keys.write(new.context, delay_record(keys, "s2_keys"), s2_valid);
+        let is_lookup = is_lookup.delay_reset("s2_is_lookup");
+        let keys = delay_record(keys, "s2_keys");
         let slot_shift = shifts.slot_shift.delay("s2_slot_shift");
         let limits = delay_record(limits, "s2");
-        let undivided = Undivided {
-            is_context: new.is_context,
-            table: new.table,
-            table_set: new.table_set,
-            alignment_check: new.alignment_check,
-            epoch: new.epoch,
-            index,
-            slot_shift,
-            bt_num: limits.bt_num,
-        };
-        memories.undivided.write(new.context, undivided, s2_valid);
         let hop_num = shifts.hop_num.delay("s2_hop_num");
         let ba_pg_sz = shifts.ba_pg_sz.delay("s2_ba_pg_sz");
         let is_out_of_range = is_out_of_range.delay("s2_is_out_of_range");
@@ -769,9 +751,38 @@ impl<'a> Parts<'_, '_, 'a> {
         let third_last = self.mask_from(by_two, PAGE_ENTRIES_LOG2_MIN, ba_pg_sz);
         let is_above = is_undivided & (above_slot.any() | slot.resize(modulo::DIVISOR_BITS).ge(limits.bt_num));
 
-        // Stage 3: where to start, and the sum; the plan for what follows.
-        let s3_valid = s2_valid.delay_reset("s3_valid");
-        let new = delay_record(new, "s3");
+        // Stage 3: it shows whether a request has missed, and the lookup is given its context; where to start, and the sum;
+        // the plan for what follows.
+        let miss_valid = b.input("miss_valid", 1);
+        let miss = input_channel(b, "miss", MissRequest::widths(config));
+        let s3_valid = (miss_valid | is_other.delay_reset("s3_is_other")).named("s3_valid");
+        let is_lookup = is_lookup.delay_reset("s3_is_lookup");
+        let takes_context = (miss_valid | is_lookup).named("takes_context");
+        free.take(takes_context);
+        let mut new = delay_record(new, "s3");
+        new.context = takes_context.mux(free.number, new.context).named("s3_number");
+        let index = index.delay("s3_index");
+        memories.misses.write(free.number, miss, miss_valid);
+        let asked = Asked {
+            tag: asked.tag.delay("s3_tag"),
+            function: asked.function.delay("s3_function"),
+            index,
+            table: new.table,
+            admission: asked.admission.delay("s3_admission"),
+        };
+        memories.questions.write(free.number, asked, is_lookup);
+        memories.keys.write(new.context, delay_record(keys, "s3_keys"), s3_valid);
+        let undivided = Undivided {
+            is_context: new.is_context,
+            table: new.table,
+            table_set: new.table_set,
+            alignment_check: new.alignment_check,
+            epoch: new.epoch,
+            index,
+            slot_shift: slot_shift.delay("s3_slot_shift"),
+            bt_num: limits.bt_num.delay("s3_bt_num"),
+        };
+        memories.undivided.write(new.context, undivided, s3_valid);
         let bt0_traits = self.traits(bt0.address, "s3_bt0");
         let bt0 = delay_record(bt0, "s3_bt0");
         let is_slot_missing = self.is_slot_missing(slot).delay("s3_is_slot_missing");
@@ -942,6 +953,7 @@ impl<'a> Parts<'_, '_, 'a> {
             (Step::widths(config), Sum::widths(config)),
             (landed.valid, landed.step),
             (started.valid, started.step),
+            b.flag(false),
         );
         let (step, sum) = steps.out;
         let address = (sum.high + sum.carry.resize(64 - LOW_BITS)).concat(sum.low);

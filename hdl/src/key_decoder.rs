@@ -6,7 +6,7 @@
 //!
 //! **Handshake.** Channel `request` in, ready/valid; `request_ready` depends on registers, `pause`, `gap_wanted` and
 //! `decoded_valid` only, which are registers where they come from. Channel `decoded` in (replays), valid only: it has the
-//! right of way. Channel `lookup` out has no ready: nothing behind it stalls. `early_index` and `early_table_set` tell
+//! right of way. Channel `lookup` out has no ready: nothing behind it stalls. The `early_*` outputs tell
 //! what comes on `lookup` in the next cycle, for the memories that are read meanwhile.
 //!
 //! **Latency and throughput.** One cycle, two with more than one table set (the function map is a memory). One request
@@ -115,6 +115,7 @@ impl KeyDecoder {
             let mask = select_by_number(&masks, lookup.table_set);
             lookup.index = lookup.index & lookup.is_replay.mux(b.literal(INDEX_MASK, INDEX_BITS), mask);
         }
+        b.output("early_valid", valid);
         b.output("early_index", lookup.index);
         b.output("early_table_set", lookup.table_set);
         let is_new = valid & !lookup.is_replay;
@@ -132,6 +133,7 @@ impl KeyDecoder {
         let noted =
             concat(&[hem_epoch, select_by_number(&set_epochs, lookup.table_set), b.literal(0, BUCKET_EPOCH_BITS)]);
         lookup.epoch = lookup.is_replay.mux(lookup.epoch, noted);
+        b.output("early_hem_epoch", lookup.epoch.high_bits(HEM_EPOCH_BITS));
         b.output("lookup_length_minus_one", (lookup.length - 1).delay("lookup_length_minus_one_q"));
 
         let mut lookup = delay_record(lookup, "lookup_q");

@@ -58,8 +58,8 @@
 //! to wanted words; 127 lines wait for theirs to be filled, of further lines the wanted word is filled alone.
 
 use crate::prim::{
-    Builder, Cache, CacheKey, CacheShape, Credit, Design, Fifo, FifoPort, FreeList, Ram, RamStyle, Record, Signal,
-    concat, delay_record, input_channel, or_all, output_channel, select_one_hot, select_tree,
+    Builder, Cache, CacheKey, CacheShape, Credit, Design, Fifo, FifoPort, FreeList, Merge, Ram, RamStyle, Record,
+    Signal, concat, delay_record, input_channel, or_all, output_channel, select_one_hot, select_tree,
 };
 use crate::record;
 use crate::records::{
@@ -90,6 +90,9 @@ const UPPER_BITS: u32 = LOWER_BITS - TABLE_ENTRIES_LOG2_MIN;
 const PAGE_BITS: u32 = 64 - TABLE_BYTES_LOG2_MIN;
 /// Landings in a row, as log2, that a walk of the direct queue waits for before new walks are held back.
 const LANDING_RUN_LOG2: u32 = 8;
+/// Low bits of an address that the landing pipe adds up off the memories; the carry goes into the others a cycle later.
+const SUM_LOW_BITS: u32 = 35;
+const _: () = assert!(SUM_LOW_BITS >= POSITION_END, "what is added ends below");
 /// Words of a line.
 const LINE_WORDS: u32 = 8;
 /// Bits of a number of a word in its line.
@@ -142,7 +145,7 @@ record! {
     /// What is added to the page, and the page of a walk without reads.
     struct Offset(_config) {
         /// As in the request.
-        offset: 64,
+        offset: SUM_LOW_BITS,
         /// Root >> 12.
         root_page: PAGE_BITS,
     }
@@ -159,18 +162,38 @@ record! {
 }
 
 record! {
-    /// A read that waits to be offered.
+    /// A walk that a line has ended early.
+    struct Failure(config) {
+        /// Its context.
+        context: config.walk_context_bits(),
+        /// A `Refusal`; none where it is a bus error.
+        refusal: 2,
+        /// Number of the read that failed or was not made.
+        hop: 2,
+    }
+}
+
+record! {
+    /// A read to be made.
     struct Read(config) {
+        /// There is none: the walk has failed. Known late in the cycle.
+        is_void: 1,
         /// Number within its walk.
         number: READ_BITS,
-        /// As on the table port.
-        context: line_context_bits(config),
+        /// Context of the walk.
+        context: config.walk_context_bits(),
         /// As on the table port: the reads that follow this one.
         level: 2,
-        /// As on the table port.
-        word: WORD_BITS,
-        /// As on the table port.
-        line: 58,
+    }
+}
+
+record! {
+    /// An address, all but added up.
+    struct Sum(_config) {
+        low: SUM_LOW_BITS,
+        /// To be added to `high`.
+        carry: 1,
+        high: 64 - SUM_LOW_BITS,
     }
 }
 
@@ -227,8 +250,6 @@ record! {
         is_in_place: 1,
         /// The walk is good so far, and what it reads may be cached.
         is_cacheable: 1,
-        /// The walk fails at the size of the table.
-        fails_late: 1,
         /// No line, but a root that is the page.
         is_direct: 1,
         /// Reads that follow: 0 for a line of pages.
@@ -308,18 +329,28 @@ struct Memories<'a> {
     origin: Ram<'a, Origin<u32>>,
 }
 
-/// A read that is offered for one cycle.
+/// A read of a pipe, in the cycle in which it is taken or queued.
 struct Offer<'a> {
-    /// There may be a read: known early.
-    is_likely: Signal<'a>,
-    /// There is a read.
     valid: Signal<'a>,
-    read: Read<Signal<'a>>,
+    read: (Read<Signal<'a>>, Sum<Signal<'a>>),
+}
+
+/// What the landing pipe lands where no line comes: a walk without reads, or one that has failed.
+struct Waiting<'a> {
+    /// One cycle before a line of this block, and perhaps at other times.
+    early_valid: Signal<'a>,
+    /// The context of that line.
+    early_context: Signal<'a>,
+    direct: FifoPort<'a, Direct<Signal<'a>>>,
+    failure: FifoPort<'a, Failure<Signal<'a>>>,
 }
 
 /// What comes out of the landing pipe.
 struct Landing<'a> {
     next_read: Offer<'a>,
+    /// A walk has failed at a line that others would have followed.
+    failed: Signal<'a>,
+    failure: Failure<Signal<'a>>,
     /// A result leaves.
     is_done: Signal<'a>,
     /// Its context.
@@ -436,20 +467,26 @@ impl MtrWalker {
         let flush = b.input("flush", 1);
 
         let free = FreeList::new(design, b, "free_contexts", context_bits);
+        let early_valid = b.input("early_valid", 1);
+        let early_context = b.input("early_context", line_context_bits(config)).low_bits(context_bits);
+        let (failure_queue, failure) = Fifo::new(design, b, "failure_queue", contexts, Failure::widths(config));
         let (direct_queue, direct) = Fifo::new(design, b, "direct_queue", contexts, Direct::widths(config));
-        direct_queue.pop(!line_valid);
+        failure_queue.pop(!early_valid);
+        direct_queue.pop(!early_valid & !failure.out_valid);
         // A landing cannot wait, so that gaps can only be had by beginning no more reads.
         let run = b.register_reset("landing_run", LANDING_RUN_LOG2 + 1, 0);
         let run_is_long = run.value.bit(LANDING_RUN_LOG2);
         let run_grown = run_is_long.mux(run.value, run.value + 1);
-        run.next(line_valid.mux(run_grown, b.literal(0, LANDING_RUN_LOG2 + 1)));
-        let is_starving = (run_is_long & direct.out_valid).named("is_starving");
+        run.next(early_valid.mux(run_grown, b.literal(0, LANDING_RUN_LOG2 + 1)));
+        let is_starving = (run_is_long & (direct.out_valid | failure.out_valid)).delay_reset("is_starving");
+        let waiting = Waiting { early_valid, early_context, direct, failure };
 
         let accept = b.input("walk_valid", 1);
         b.output("ready", free.ready);
         free.take(accept);
 
-        let landing = land(b, config, &memories, line_valid, &direct, zero_entry_literal, alignment_check);
+        let landing = land(b, config, &memories, line_valid, &waiting, zero_entry_literal, alignment_check);
+        failure_queue.push(landing.failed, landing.failure);
         let entry = fill(b, config, flush, &landing.landed);
         b.output("fill_valid", entry.to_tlb);
         output_channel(b, "fill", entry.fill);
@@ -486,7 +523,7 @@ fn begin<'a>(
     let walk = input_channel(b, "walk", WalkRequest::widths(config));
     memories.origin.write(context, Origin::of(walk), accept);
     let root_page = walk.root.high_bits(PAGE_BITS);
-    memories.offset.write(context, Offset { offset: walk.offset, root_page }, accept);
+    memories.offset.write(context, Offset { offset: walk.offset.low_bits(SUM_LOW_BITS), root_page }, accept);
 
     // Stage 0: numbers of the tables, the pages that follow, the checks, and the caches' first cycle.
     let mask_bits: Vec<_> = (0..TABLE_SIZE_MAX).rev().map(|bit| b.literal(bit.into(), 4).lt(walk.ba_pg_sz)).collect();
@@ -584,8 +621,11 @@ fn begin<'a>(
     let two_bits = |value: u128| b.literal(value, 2);
     let remaining = is_lower.mux(two_bits(0), is_upper.mux(two_bits(1), reads));
     let number = is_lower.mux(reads, is_upper.mux(two_bits(1), two_bits(0)));
-    let context = context.delay("s2_context");
-    Offer { is_likely: s2_valid, valid: s2_valid, read: read_of(config, context, remaining, number, address) }
+    let read = Read { is_void: b.flag(false), number, context: context.delay("s2_context"), level: remaining };
+    let (low, high) = (address.low_bits(SUM_LOW_BITS), address.high_bits(64 - SUM_LOW_BITS));
+    let sum = Sum { low: low.delay("s3_low"), carry: b.flag(false), high: high.delay("s3_high") };
+    // Stage 3: the read is offered.
+    Offer { valid: s2_valid.delay_reset("s3_valid"), read: (delay_record(read, "s3"), sum) }
 }
 
 /// `value >> (times * size)`, with a select of four for two bits of `size` at a time.
@@ -653,104 +693,98 @@ fn upper_left<'a>(following: Signal<'a>, ba_pg_sz: Signal<'a>, table_mask: Signa
     saturated(shifted(tables, ba_pg_sz, 2).low_bits(WORD_BITS), is_more)
 }
 
-/// The read of the entry at a bus address.
-fn read_of<'a>(
-    config: &Config,
-    context: Signal<'a>,
-    remaining: Signal<'a>,
-    number: Signal<'a>,
-    address: Signal<'a>,
-) -> Read<Signal<'a>> {
-    Read {
-        number,
-        context: context.resize(line_context_bits(config)),
-        level: remaining,
-        word: address.bits(5, 3),
-        line: address.bits(63, 6),
-    }
-}
-
-/// Takes a line, or a walk of the direct queue, and makes the next read or the result of it.
+/// Takes a line, or a walk that waits for a cycle without one, and makes the next read or the result of it.
 fn land<'a>(
     b: &'a Builder<'a>,
     config: &Config,
     memories: &Memories<'a>,
     line_valid: Signal<'a>,
-    direct: &FifoPort<'a, Direct<Signal<'a>>>,
+    waiting: &Waiting<'a>,
     zero_entry_literal: Signal<'a>,
     alignment_check: Signal<'a>,
 ) -> Landing<'a> {
+    let always = b.flag(true);
     let line = input_channel(b, "line", LineResponse::widths(config));
 
-    // Stage 0: the word of a line, or the address of a walk without reads, to which nothing is added. Where a position may
-    // be added to a word the address takes the word's place, elsewhere the summand's.
-    let context = line_valid.mux(line.context.low_bits(config.walk_context_bits()), direct.out.context);
-    let always = b.flag(true);
+    // One cycle before: whose turn it is, so that its words are there in time.
+    let Waiting { early_valid, early_context, direct, failure } = waiting;
+    let other_context = failure.out_valid.mux(failure.out.context, direct.out.context);
+    let context = early_valid.mux(*early_context, other_context);
     let plan = memories.plan.read(context, always);
     let Offset { offset, root_page } = memories.offset.read(context, always);
     let origin = memories.origin.read(context, always);
-    let valid = (line_valid | direct.out_valid).delay_reset("landed_valid");
-    let is_direct = (!line_valid).delay("landed_is_direct");
-    let (value, address) = (line.value, direct.out.address);
-    let displaced = |address: Signal<'a>| address.bits(POSITION_END - 1, ENTRY_BYTES_LOG2);
-    let undisplaced = |address: Signal<'a>| (address.high_bits(64 - POSITION_END), address.low_bits(ENTRY_BYTES_LOG2));
-    let zeros = |width: u32| b.literal(0, width);
-    let join = |high: Signal<'a>, middle: Signal<'a>, low: Signal<'a>| high.concat(middle).concat(low);
-    let ((value_high, value_low), (address_high, address_low)) = (undisplaced(value), undisplaced(address));
-    let word = join(
-        line_valid.mux(value_high, zeros(64 - POSITION_END)),
-        line_valid.mux(displaced(value), displaced(address)),
-        line_valid.mux(value_low, zeros(ENTRY_BYTES_LOG2)),
-    )
-    .delay("landed_word");
-    let direct_high = line_valid.mux(zeros(64 - POSITION_END), address_high).delay("landed_direct_high");
-    let direct_low = line_valid.mux(zeros(ENTRY_BYTES_LOG2), address_low).delay("landed_direct_low");
-    let is_zero = is_zero_wide(line.value).delay("landed_is_zero");
-    let is_last = line.level.none();
-    let is_leaf = (line_valid & is_last).delay("landed_is_leaf");
-    let is_failed = (line_valid & line.value_error).delay("landed_is_failed");
-    let low_bits = line.value.low_bits(TABLE_BYTES_LOG2_MIN);
-    let is_low_misaligned = (low_bits.low_bits(ENTRY_BYTES_LOG2).any() | (alignment_check & low_bits.any()))
-        .delay("landed_is_low_misaligned");
-    let goes_on = (line_valid & !is_last & !line.value_error).delay_reset("landed_goes_on");
-    let remaining = (line.level | (!line_valid).repeat(2)).delay("landed_remaining");
-    let wanted_word = line.word.delay("landed_wanted_word");
-    let errors = line_valid.mux(line.errors, b.literal(0, 4)).delay("landed_errors");
-    let context = context.delay("landed_context");
+    let context = context.delay("l0_context");
+    let takes_failure = (!*early_valid & failure.out_valid).named("takes_failure");
+    let takes_direct = (!*early_valid & !failure.out_valid & direct.out_valid).named("takes_direct");
+    let is_failure = takes_failure.delay_reset("l0_is_failure");
+    let is_direct = takes_direct.delay_reset("l0_is_direct");
+    let direct_address = direct.out.address.delay("l0_direct_address");
+    let failure_refusal = failure.out.refusal.delay("l0_refusal");
+    let failure_hop = failure.out.hop.delay("l0_hop");
 
-    // Stage 1: the sum, and beside it the checks.
-    let middle_index = plan.middle_index.resize(LOW_BITS);
-    let summands = [displaced(offset), plan.low_index, middle_index, zeros(LOW_BITS)];
-    let (offset_high, offset_low) = undisplaced(offset);
-    let summand = join(
-        (is_leaf.repeat(64 - POSITION_END) & offset_high) | direct_high,
-        select_tree(remaining, &summands),
-        (is_leaf.repeat(ENTRY_BYTES_LOG2) & offset_low) | direct_low,
-    );
-    let sum = (word + summand).named("landed_sum");
-    // The size of the table comes late, from a memory: everything else is settled before it.
-    let is_present = !is_zero | zero_entry_literal;
-    let may_read = (goes_on & is_present & !is_low_misaligned).named("may_read");
-    let size_bits = word.bits(TABLE_BYTES_LOG2_MIN + TABLE_SIZE_MAX - 1, TABLE_BYTES_LOG2_MIN);
-    let is_late = (may_read & alignment_check & !is_aligned(size_bits, plan.table_mask)).named("is_misaligned_late");
-    let reads_next = (may_read & !is_late).named("reads_next");
-    let is_done = valid & !reads_next;
-    let refused = |refusal: Refusal| is_direct & plan.refusal.is(refusal as u128);
-    let absent = !is_direct & !is_failed & !is_present;
-    let misaligned = goes_on & is_present & is_low_misaligned;
+    // Stage 0: the sum, straight off the memories, and the checks of a pointer. To the address of a walk without reads
+    // nothing is added.
+    let value = line_valid.mux(line.value, direct_address);
+    let displaced = |index: Signal<'a>| index.concat(b.literal(0, ENTRY_BYTES_LOG2)).resize(SUM_LOW_BITS);
+    let (low_index, middle_index) = (displaced(plan.low_index), displaced(plan.middle_index));
+    let summands = [offset, low_index, middle_index, middle_index];
+    let summand = select_tree(line.level, &summands) & line_valid.repeat(SUM_LOW_BITS);
+    let low = value.low_bits(SUM_LOW_BITS).add_wide(summand);
+    let sum = Sum {
+        low: low.low_bits(SUM_LOW_BITS).delay("l1_low"),
+        carry: low.bit(SUM_LOW_BITS).delay("l1_carry"),
+        high: value.high_bits(64 - SUM_LOW_BITS).delay("l1_high"),
+    };
+    let is_zero = is_zero_wide(line.value).delay("l1_is_zero");
+    let is_last = line.level.none();
+    let is_leaf = (line_valid & is_last).delay_reset("l1_is_leaf");
+    let is_pointer = (line_valid & !is_last).delay_reset("l1_is_pointer");
+    let is_failed = (line_valid & line.value_error).delay("l1_is_failed");
+    let low_bits = line.value.low_bits(TABLE_BYTES_LOG2_MIN);
+    let is_low_misaligned =
+        (low_bits.low_bits(ENTRY_BYTES_LOG2).any() | (alignment_check & low_bits.any())).delay("l1_is_low_misaligned");
+    let size_bits = line.value.bits(TABLE_BYTES_LOG2_MIN + TABLE_SIZE_MAX - 1, TABLE_BYTES_LOG2_MIN);
+    let is_size_misaligned = (!is_aligned(size_bits, plan.table_mask)).delay("l1_is_size_misaligned");
+    // Remaining reads; the middle level of three is the highest that a line can be of.
+    let remaining = line.level.delay("l1_remaining");
+    let wanted_word = line.word.delay("l1_wanted_word");
+    let errors = (line.errors & line_valid.repeat(4)).delay("l1_errors");
+    let context = context.delay("l1_context");
+    let is_failure = is_failure.delay_reset("l1_is_failure");
+    let is_direct = is_direct.delay_reset("l1_is_direct");
+    let failure_refusal = failure_refusal.delay("l1_refusal");
+    let failure_hop = failure_hop.delay("l1_hop");
+    let plan = delay_record(plan, "l1_plan");
+    let origin = delay_record(origin, "l1_origin");
+    let root_page = root_page.delay("l1_root_page");
+    let is_first = line.is_first;
+
+    // Stage 1: the verdict. What ends at a pointer waits for a cycle without a line, as its end shows late.
+    let is_absent = is_zero & !zero_entry_literal;
+    let is_misaligned = is_low_misaligned | (alignment_check & is_size_misaligned);
+    let is_bad = (is_failed | is_absent | is_misaligned).named("is_bad");
+    let refusal = |refusal: Refusal| b.literal(refusal as u128, 2);
+    let (number, next_number) = (reads_before(plan.hop, !remaining), !reads_before(!plan.hop, remaining));
+    let reads_on = !is_failed & !is_absent;
+    let absent = is_absent.mux(refusal(Refusal::NotPresent), refusal(Refusal::Misaligned));
+    let new_failure =
+        Failure { context, refusal: absent & (!is_failed).repeat(2), hop: reads_on.mux(next_number, number) };
+    let is_refused = |kind: Refusal| {
+        let kind = kind as u128;
+        (is_direct & plan.refusal.is(kind)) | (is_failure & failure_refusal.is(kind))
+    };
     let failures = [
-        (refused(Refusal::Index), Status::MtrIndex),
-        (refused(Refusal::Misaligned) | misaligned, Status::MtrMisaligned),
-        (refused(Refusal::NotPresent) | absent, Status::MtrNotPresent),
-        (is_failed, Status::MtrBusError),
+        (is_refused(Refusal::Index), Status::MtrIndex),
+        (is_refused(Refusal::Misaligned), Status::MtrMisaligned),
+        (is_refused(Refusal::NotPresent) | (is_leaf & !is_failed & is_absent), Status::MtrNotPresent),
+        ((is_leaf & is_failed) | (is_failure & failure_refusal.none()), Status::MtrBusError),
     ];
     let code = |status: Status| b.literal(status.code().into(), status::STATUS_BITS);
-    let early_status = select_one_hot(&failures.map(|(failure, status)| (failure, code(status)))).named("early_status");
-    let is_ok = (is_leaf & !is_failed & is_present) | (is_direct & plan.refusal.none());
-    // The read that failed, or the next one.
-    let (number, next_number) = (reads_before(plan.hop, !remaining), !reads_before(!plan.hop, remaining));
-    let no_hop = b.literal(0, 2);
-    let early_hop = (is_ok | is_direct | may_read).mux(no_hop, misaligned.mux(next_number, number)).named("early_hop");
+    let status = select_one_hot(&failures.map(|(failure, status)| (failure, code(status)))).named("result_status_code");
+    let leaf_is_good = is_leaf & !is_failed & !is_absent;
+    let is_ok = (leaf_is_good | (is_direct & plan.refusal.none())).named("result_is_ok");
+    let hop = (is_failure.repeat(2) & failure_hop) | ((is_leaf & !leaf_is_good).repeat(2) & number);
+    let address = (sum.high + sum.carry.resize(64 - SUM_LOW_BITS)).concat(sum.low);
     let result = WalkResult {
         is_context: origin.is_context,
         tag: origin.tag,
@@ -768,15 +802,13 @@ fn land<'a>(
         index: origin.index,
         admission: origin.admission,
         epoch: origin.epoch,
-        status: is_late.mux(code(Status::MtrMisaligned), early_status),
-        hop: early_hop,
-        address: is_ok.mux(sum, zeros(64)),
+        status,
+        hop,
+        address: is_ok.repeat(64) & address,
     };
-    let done = is_done.delay_reset("result_valid_q");
-    b.output("result_valid", done);
-    let result = delay_record(result, "result_q");
-    let late_hop = is_late.mux(next_number, no_hop).delay("result_late_hop");
-    output_channel(b, "result", WalkResult { hop: result.hop | late_hop, ..result });
+    let is_done = (is_leaf | is_direct | is_failure).named("is_done");
+    b.output("result_valid", is_done);
+    output_channel(b, "result", result);
 
     let words = [line.data_0, line.data_1, line.data_2, line.data_3];
     let words: Vec<_> = words
@@ -802,7 +834,7 @@ fn land<'a>(
     let index_low = plan.low_index.low_bits(WORD_BITS);
     let first = wanted_word.resize(WORD_BITS + 1) - index_low.resize(WORD_BITS + 1);
     let position = is_leaf.mux(index_low, plan.middle_index.low_bits(WORD_BITS));
-    let fails = is_failed | absent | misaligned;
+    let fails = is_failed | is_absent | (is_pointer & is_misaligned) | is_failure;
     let walk = SlotWalk {
         table_set: origin.table_set,
         mpt_index: origin.mpt_index,
@@ -817,21 +849,20 @@ fn land<'a>(
         is_root: number.none(),
         is_in_place: position.eq(wanted_word),
         is_cacheable: plan.is_cacheable & !fails,
-        fails_late: is_late,
         is_direct,
-        remaining: (!is_direct).repeat(2) & remaining,
+        remaining: is_pointer.repeat(2) & remaining,
         errors,
         root_page,
     };
+    let read = Read { is_void: is_bad, number: next_number, context, level: remaining - 1 };
+    let valid = (is_leaf | is_pointer | is_direct | is_failure).named("has_landed");
     Landing {
-        next_read: Offer {
-            is_likely: goes_on,
-            valid: reads_next,
-            read: read_of(config, context, remaining - 1, next_number, sum),
-        },
-        is_done: done,
-        done_context: context.delay("result_context"),
-        landed: Landed { line_valid, is_first: line.is_first, words, valid, word: wanted_word, walk },
+        next_read: Offer { valid: is_pointer, read: (read, sum) },
+        failed: is_pointer & is_bad,
+        failure: new_failure,
+        is_done,
+        done_context: context,
+        landed: Landed { line_valid, is_first, words, valid, word: wanted_word, walk },
     }
 }
 
@@ -909,7 +940,7 @@ fn fill<'a>(b: &'a Builder<'a>, config: &Config, flush: Signal<'a>, landed: &Lan
     let is_refused = !f2_is_wanted & (distance.none() | !(walk.is_root | walk.is_in_place));
     let quarters: Vec<_> = (0..4).map(|quarter| walk.errors.bit(quarter)).collect();
     let is_failed = select_tree(f2_word.high_bits(2), &quarters);
-    let f3_is_allowed = (!flush & f2_valid & walk.is_cacheable & !walk.fails_late).delay_reset("f3_is_allowed");
+    let f3_is_allowed = (!flush & f2_valid & walk.is_cacheable).delay_reset("f3_is_allowed");
     let f3_is_bad = (is_unaligned | is_failed).delay("f3_is_bad");
     let f3_is_outside = is_outside.delay("f3_is_outside");
     let f3_is_refused = is_refused.delay("f3_is_refused");
@@ -937,8 +968,7 @@ fn fill<'a>(b: &'a Builder<'a>, config: &Config, flush: Signal<'a>, landed: &Lan
     }
 }
 
-/// Puts the reads of both pipes into one channel. What finds it taken waits in the queue of its pipe; what waits need
-/// not go first, because reads of different walks have no order.
+/// Puts the reads of both pipes into one channel, those of walks under way first.
 fn issue<'a>(
     design: &Design<'_>,
     b: &'a Builder<'a>,
@@ -947,46 +977,32 @@ fn issue<'a>(
     next: &Offer<'a>,
     is_starving: Signal<'a>,
 ) {
-    let depth = config.walk_contexts;
-    let (next_queue, next_waiting) = Fifo::new(design, b, "next_read_queue", depth, Read::widths(config));
-    let (first_queue, first_waiting) = Fifo::new(design, b, "first_read_queue", depth, Read::widths(config));
+    let reads = Merge::new(
+        design,
+        b,
+        "reads",
+        config.walk_contexts,
+        (Read::widths(config), Sum::widths(config)),
+        (next.valid, next.read),
+        (first.valid, first.read),
+        is_starving,
+    );
+    let (read, sum) = reads.out;
     let ready = b.input("line_request_ready", 1);
-    let valid = b.register_reset("line_request_valid_q", 1, 0);
-    let is_free = (!valid.value | ready).named("line_request_is_free");
-
-    // In order of preference: a walk under way, one that waits, a new walk that waits, a new walk. The choice is made
-    // before it is known whether the walk under way reads: one that fails leaves a gap. It also waits a cycle before it is
-    // queued.
-    let is_under_way = (next.is_likely | next_waiting.out_valid).named("is_under_way");
-    let is_missed = (next.valid & !is_free).delay_reset("next_is_missed");
-    next_queue.push(is_missed, delay_record(next.read, "next_missed"));
-    next_queue.pop(is_free & !next.is_likely);
-    let may_begin = (is_free & !is_under_way & !is_starving).named("may_begin");
-    first_queue.push(first.valid & !(may_begin & !first_waiting.out_valid), first.read);
-    first_queue.pop(may_begin);
-
-    let fields = |read: Read<Signal<'a>>| -> Vec<_> { read.list().into_iter().map(|(_, signal)| signal).collect() };
-    let (firsts, next_waits, first_waits) = (fields(first.read), fields(next_waiting.out), fields(first_waiting.out));
-    let takes_first = (!is_under_way & !first_waiting.out_valid).named("takes_first");
-    let mut fields = firsts.iter().zip(&next_waits).zip(&first_waits);
-    // A new walk's read is ready as late as that of a walk under way, so that the choice between them is made behind
-    // registers.
-    let offers_first = takes_first.hold("line_request_is_first_q", is_free);
-    let chosen = next.read.map(&mut |name, next_read| {
-        let ((first, next_wait), first_wait) = fields.next().expect("reads have the same fields");
-        let waiting = next_waiting.out_valid.mux(*next_wait, *first_wait);
-        let other = next.is_likely.mux(next_read, waiting).hold(&format!("line_request_other_{name}_q"), is_free);
-        offers_first.mux(first.hold(&format!("line_request_first_{name}_q"), is_free), other)
-    });
-    let begins = (first.valid | first_waiting.out_valid) & !is_starving;
-    let is_offered = next.is_likely.mux(next.valid, next_waiting.out_valid | begins);
-    valid.next_if(is_free, is_offered);
-    b.output("line_request_valid", valid.value);
-    let request = LineRequest { context: chosen.context, level: chosen.level, word: chosen.word, line: chosen.line };
+    reads.take(ready);
+    b.output("line_request_valid", reads.valid);
+    b.output("line_request_cancel", read.is_void);
+    let address = (sum.high + sum.carry.resize(64 - SUM_LOW_BITS)).concat(sum.low);
+    let request = LineRequest {
+        context: read.context.resize(line_context_bits(config)),
+        level: read.level,
+        word: address.bits(5, 3),
+        line: address.bits(63, 6),
+    };
     output_channel(b, "line_request", request);
-    let is_taken = valid.value & ready;
+    let is_taken = (reads.valid & ready & !read.is_void).delay_reset("is_taken");
+    let number = read.number.delay("taken_number");
     for read in 0..3u32 {
-        let pulse = (is_taken & chosen.number.is(read.into())).delay_reset(&format!("read_issued_{read}_q"));
-        b.output(&format!("read_issued_{read}"), pulse);
+        b.output(&format!("read_issued_{read}"), is_taken & number.is(read.into()));
     }
 }

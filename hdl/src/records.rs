@@ -92,7 +92,7 @@ record! {
 }
 
 record! {
-    /// What the HEM lookup is told of every request that looks an entry up, two cycles before it shows whether it missed.
+    /// What the HEM lookup is told of every request that looks an entry up, three cycles before it shows whether it missed.
     pub struct HemRequest(config) {
         /// Table set of the function.
         table_set: config.table_set_bits(),
@@ -286,7 +286,7 @@ record! {
         check_index: 1,
         /// Pages of the table.
         count: 32,
-        /// Added to the page address to give the answer.
+        /// Added to the page address to give the answer; within a page, of 2^30 bytes at most, unless there are no hops.
         offset: 64,
         /// Packed [`Admission`].
         admission: ADMISSION_BITS,

@@ -11,10 +11,10 @@
 //! by its own request only and is read for the last time when it is answered: before the context can ask again.
 //!
 //! **Handshake.** `hem_request_*`, `walk_request_*`: valid and ready; the clients alternate while both offer. `generation`
-//! is a level: a line is shared by requests that found it the same. What a client offers may change until it is taken. `cancel_hem_request` makes void what is taken from
-//! `hem_request_*` in that cycle; it may come late in the cycle. `early_context` is the context of the line of the next
-//! cycle, whichever client's it is; `early_hem_line` is set a cycle before every line of the HEM lookup, and at times before
-//! another line or none. `hem_line_valid`, `walk_line_valid` with the shared payload `line_*`: no ready, because a context has
+//! is a level: a line is shared by requests that found it the same. What a client offers may change until it is taken. `cancel_hem_request` and `cancel_walk_request` make void what is taken
+//! of that client in that cycle; they may come late in the cycle. `early_context` is the context of the line of the next
+//! cycle, whichever client's it is; `early_hem_line` and `early_walk_line` are set a cycle before every line of that client, and at
+//! times before another line or none. `hem_line_valid`, `walk_line_valid` with the shared payload `line_*`: no ready, because a context has
 //! at most one request in flight and room for its answer; at most one of both per cycle; the payload is meaningful
 //! while one is set. A context may ask again from the cycle after its answer on. `ar*` keeps valid and payload until
 //! ready. `rready` is constant: every read number has a place for its line, which is used again only after the line's
@@ -299,8 +299,8 @@ impl TablePort {
 
         // s1: comparison and decision.
         let generation = b.input("generation", 1).delay("s1_generation");
-        let hem_cancel = b.input("cancel_hem_request", 1);
-        let is_asked = (is_walk | (hem_valid & !hem_cancel)) & ready;
+        let is_cancelled = is_walk.mux(b.input("cancel_walk_request", 1), b.input("cancel_hem_request", 1));
+        let is_asked = (hem_valid | walk_valid) & !is_cancelled & ready;
         let s1_valid = (retry_valid.value | is_asked).delay_reset("s1_valid");
         // While no read is open and nothing is on its way there is nothing to compare with: the read is offered at once.
         let s2_issued = b.register_reset("s2_issued", 1, 0);
@@ -521,6 +521,7 @@ impl TablePort {
         let fresh_is_walk = walks.read_word(beat.read, always);
         let is_list = list_valid.value | list.out_valid;
         b.output("early_hem_line", fresh.mux(!fresh_is_walk, is_list));
+        b.output("early_walk_line", fresh.mux(fresh_is_walk, is_list));
         b.output("early_context", answer_waiter.low_bits(waiter_bits - 1));
         let halves: Vec<_> = data.iter().flat_map(|lane| [lane.low_bits(64), lane.high_bits(64)]).collect();
         let quarter_errors: Vec<_> = (0..LANES).map(|quarter| error.bit(quarter)).collect();

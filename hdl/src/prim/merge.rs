@@ -22,6 +22,7 @@ where
     pub out: R::With<Signal<'a>>,
     first: Lane<'a, R>,
     second: Lane<'a, R>,
+    holds_second: Signal<'a>,
 }
 
 /// A stream with its queue.
@@ -39,7 +40,9 @@ impl<'a, R: Record<u32>> Merge<'a, R>
 where
     R::With<Signal<'a>>: Record<Signal<'a>>,
 {
-    /// Merges two streams of pairs of valid and record. `depth` is a power of two of at least 2.
+    /// Merges two streams of pairs of valid and record. While `holds_second` is set, nothing of the second one is offered.
+    /// `depth` is a power of two of at least 2.
+    #[expect(clippy::too_many_arguments, reason = "two streams and what governs them")]
     pub fn new(
         design: &Design<'_>,
         builder: &'a Builder<'a>,
@@ -48,6 +51,7 @@ where
         widths: R,
         first: (Signal<'a>, R::With<Signal<'a>>),
         second: (Signal<'a>, R::With<Signal<'a>>),
+        holds_second: Signal<'a>,
     ) -> Self {
         let lane = |which, (arrives, arrival)| {
             let (queue, port) = Fifo::new(design, builder, &format!("{name}_{which}"), depth, widths.clone());
@@ -66,13 +70,13 @@ where
             index += 1;
             is_first.mux(is_arrival.mux(first_arrival, first_queued), is_arrival.mux(second_arrival, second_queued))
         });
-        Self { valid: is_first | second.any(), out, first, second }
+        Self { valid: is_first | (second.any() & !holds_second), out, first, second, holds_second }
     }
 
     /// Drives the output side: the offered record is taken where `valid` and `take` are set.
     pub fn take(&self, take: Signal<'a>) {
         self.first.take(take);
-        self.second.take(take & !self.first.any());
+        self.second.take(take & !self.first.any() & !self.holds_second);
     }
 }
 

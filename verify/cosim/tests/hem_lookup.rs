@@ -1,5 +1,8 @@
 //! Block `hem_lookup`.
 
+#[path = "common/line_requests.rs"]
+mod line_requests;
+
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::rc::Rc;
@@ -8,6 +11,7 @@ use keywalk_contract::{Config, Status, Table};
 use keywalk_cosim::{
     Beat, Bench, Component, Dut, Error, Handle, Input, Model, Output, Signal, Stall, StreamDriver, StreamSink, dut,
 };
+use line_requests::{LineRequest, LineRequests};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -20,7 +24,7 @@ const FIRST_REQUEST_CYCLES: u64 = 4;
 /// Cycles from a line to the next request.
 const NEXT_REQUEST_CYCLES: u64 = 1;
 /// Cycles from a request to the word that it has missed.
-const MISS_CYCLES: usize = 2;
+const MISS_CYCLES: usize = 3;
 /// Requests in a row that a lookup waits for, and the cycles until a gap that was asked for is there.
 const REQUESTS_PER_GAP: u64 = 16;
 const GAP_CYCLES: u64 = 4;
@@ -184,70 +188,6 @@ impl Tables {
     }
 }
 
-/// The table port's side of `line_request`, which may change until it is taken: ready comes and goes, and what is taken
-/// and not cancelled is noted.
-struct RequestSink {
-    stall: Stall,
-    random: ChaCha8Rng,
-    is_ready: bool,
-    ready: Input,
-    valid: Output,
-    cancel: Output,
-    fields: [Output; 4],
-    taken: Rc<RefCell<VecDeque<Taken>>>,
-}
-
-/// A line request.
-struct Taken {
-    cycle: u64,
-    context: u128,
-    level: u128,
-    word: u128,
-    line: u64,
-}
-
-impl RequestSink {
-    fn new(model: &Model, stall: Stall, random: ChaCha8Rng) -> Result<Self, Error> {
-        let field = |name| model.output(&format!("line_request_{name}"));
-        Ok(Self {
-            stall,
-            random,
-            is_ready: false,
-            ready: model.input("line_request_ready")?,
-            valid: field("valid")?,
-            cancel: field("cancel")?,
-            fields: [field("context")?, field("level")?, field("word")?, field("line")?],
-            taken: Rc::default(),
-        })
-    }
-}
-
-impl Component for RequestSink {
-    fn drive(&mut self, model: &mut Model) {
-        self.is_ready = self.stall == Stall::NEVER || self.random.random_range(0..100) >= 30;
-        model.set(self.ready, self.is_ready.into());
-    }
-
-    fn sample(&mut self, model: &Model) -> Result<(), Error> {
-        if self.is_ready && model.get(self.valid) == 1 && model.get(self.cancel) == 0 {
-            let [context, level, word, line] = self.fields.map(|field| model.get(field));
-            self.taken.borrow_mut().push_back(Taken {
-                cycle: model.cycles(),
-                context: context.into(),
-                level: level.into(),
-                word: word.into(),
-                line,
-            });
-        }
-        Ok(())
-    }
-
-    fn reset(&mut self, model: &mut Model) {
-        model.set(self.ready, 0);
-        self.taken.borrow_mut().clear();
-    }
-}
-
 /// What goes between a test and its [`Requester`].
 #[derive(Default)]
 struct Requests {
@@ -261,7 +201,7 @@ struct Requests {
     count: u64,
 }
 
-/// The lookup in front of the block: requests, and two cycles later those of them that have missed, as many as there are
+/// The lookup in front of the block: requests, and three cycles later those of them that have missed, as many as there are
 /// contexts; a gap where one is wanted, and nothing before the block is ready.
 struct Requester {
     requests: Rc<RefCell<Requests>>,
@@ -417,7 +357,7 @@ struct Fixture {
     geometry_write: Handle<StreamDriver>,
     bt0_write: Handle<StreamDriver>,
     line: Handle<StreamDriver>,
-    line_requests: Rc<RefCell<VecDeque<Taken>>>,
+    line_requests: Handle<LineRequests>,
     early_valid: Input,
     early_context: Input,
     counts: Rc<RefCell<Counts>>,
@@ -471,10 +411,7 @@ impl Fixture {
         let geometry_write = bench.driver("geometry_write", stall)?;
         let bt0_write = bench.driver("bt0_write", stall)?;
         let line = bench.driver("line", Stall::NEVER)?;
-        let request_random = bench.random();
-        let request_sink = RequestSink::new(bench.model(), stall, request_random)?;
-        let line_requests = Rc::clone(&request_sink.taken);
-        bench.add(request_sink);
+        let line_requests = LineRequests::take(&mut bench, if stall == Stall::NEVER { 0 } else { 30 })?;
         let pulse_counter = PulseCounter::new(bench.model())?;
         let counts = Rc::clone(&pulse_counter.counts);
         bench.add(pulse_counter);
@@ -561,8 +498,8 @@ impl Fixture {
     /// A cycle of the block and of the table port.
     fn cycle(&mut self) -> Result<(), Error> {
         self.bench.cycle()?;
-        while let Some(request) = { self.line_requests.borrow_mut().pop_front() } {
-            let Taken { cycle, context, level, word, line } = request;
+        while let Some(request) = self.bench[self.line_requests].pop() {
+            let LineRequest { cycle, context, level, word, line } = request;
             assert!(context < 1 << self.config.hem_context_bits(), "context {context}");
             assert!(self.waiting.insert(context), "context {context} has two reads in flight");
             self.lines_read.push(line);

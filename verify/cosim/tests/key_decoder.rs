@@ -13,8 +13,17 @@ use rand_chacha::ChaCha8Rng;
 
 const DESIGNS: [&Dut; 3] = [&dut::KEY_DECODER, &dut::KEY_DECODER_DEFAULT, &dut::KEY_DECODER_LEAST];
 /// Outputs that belong to no channel, and the handshake of the requests.
-const OUTPUTS: [&str; 7] =
-    ["request_ready", "ready", "empty", "early_index", "early_table_set", "accepted", "accepted_generation"];
+const OUTPUTS: [&str; 9] = [
+    "request_ready",
+    "ready",
+    "empty",
+    "early_valid",
+    "early_index",
+    "early_table_set",
+    "early_hem_epoch",
+    "accepted",
+    "accepted_generation",
+];
 
 /// Pulses that give places back.
 #[derive(Clone, Copy, Debug, Default)]
@@ -340,7 +349,14 @@ impl Rig {
             }
             assert_eq!(outputs.get("early_index"), index.into(), "early_index in cycle {cycle}");
             assert_eq!(outputs.get("early_table_set"), table_set.into(), "early_table_set in cycle {cycle}");
+            assert_eq!(
+                outputs.get("early_hem_epoch"),
+                (entering.epoch >> 14).into(),
+                "early_hem_epoch in cycle {cycle}"
+            );
         }
+        let is_early = self.pipe.iter().any(|entering| entering.due == cycle + 1);
+        assert_eq!(self.bench[self.outputs].get("early_valid") == 1, is_early, "early_valid in cycle {cycle}");
         let lookup = self.bench[self.lookups].pop();
         let is_due = self.pipe.front().is_some_and(|entering| entering.due == cycle);
         let entering = if is_due { self.pipe.pop_front() } else { None };

@@ -2,10 +2,14 @@
 //! errors. What it enters into the TLB is seen on a port; what it enters into its caches shows in the reads that later
 //! walks save.
 
+#[path = "common/line_requests.rs"]
+mod line_requests;
+
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use keywalk_contract::{Config, Status};
 use keywalk_cosim::{Beat, Bench, Dut, Error, Handle, Input, Output, Stall, StreamDriver, StreamSink, dut};
+use line_requests::{LineRequest, LineRequests};
 use rand::{Rng, RngExt};
 use rand_chacha::ChaCha8Rng;
 
@@ -212,14 +216,15 @@ impl Walk {
             3 => random.next_u32(),
             _ => u32::MAX,
         };
-        let offset = match random.random_range(0..4) {
-            0 => random.next_u64(),
-            _ => random.random_range(0..1 << 30),
-        };
         let check_index = random.random_range(0..2) == 0;
         let owner = Owner::random(random);
         let (is_context, virtual_page) = (random.random_range(0..4) == 0, random.next_u32());
         let hop = random.random_range(0..4);
+        // Where there is a leaf the offset is within its page.
+        let offset = match random.random_range(0..4) {
+            0 if hop == 0 => random.next_u64(),
+            _ => random.random_range(0..1 << 30),
+        };
         Self { owner, is_context, virtual_page, root, hop, ba_pg_sz, index, check_index, count, offset }
     }
 
@@ -289,8 +294,12 @@ struct Rig {
     random: ChaCha8Rng,
     walks: Handle<StreamDriver>,
     results: Handle<StreamSink>,
-    line_requests: Handle<StreamSink>,
+    line_requests: Handle<LineRequests>,
     lines: Handle<StreamDriver>,
+    early_valid: Input,
+    early_context: Input,
+    /// Of 100 cycles in which a line is due, those without one.
+    line_stall_percent: u32,
     fills: Handle<StreamSink>,
     ready: Output,
     caches_ready: Output,
@@ -310,7 +319,7 @@ struct Rig {
     /// The table port gives no line.
     is_holding: bool,
     /// Reads with the cycle from which they may be answered.
-    reads: Vec<(u64, Beat)>,
+    reads: Vec<(u64, LineRequest)>,
     /// Level and address of every read so far.
     reads_seen: Vec<(u8, u64)>,
     /// Requests given to the walker, by `va`, with what is to come out.
@@ -329,15 +338,17 @@ struct Rig {
 const RETURN_CYCLES: u64 = 2;
 
 impl Rig {
-    fn new(design: &'static Dut, seed: u64, controls: Controls, stalls: [Stall; 3]) -> Result<Self, Error> {
+    fn new(design: &'static Dut, seed: u64, controls: Controls, stalls: Stalls) -> Result<Self, Error> {
         let config = design.config().expect("the walker is generated from a configuration");
         let mut bench = Bench::new(design, seed);
-        let [walk_stall, request_stall, line_stall] = stalls;
         let mut rig = Self {
-            walks: bench.driver("walk", walk_stall)?,
+            walks: bench.driver("walk", stalls.walks)?,
             results: bench.sink("result", Stall::NEVER)?,
-            line_requests: bench.sink("line_request", request_stall)?,
-            lines: bench.driver("line", line_stall)?,
+            line_requests: LineRequests::take(&mut bench, stalls.requests_percent)?,
+            lines: bench.driver("line", Stall::NEVER)?,
+            early_valid: bench.model().input("early_valid")?,
+            early_context: bench.model().input("early_context")?,
+            line_stall_percent: stalls.lines_percent,
             fills: bench.sink("fill", Stall::NEVER)?,
             ready: bench.model().output("ready")?,
             caches_ready: bench.model().output("caches_ready")?,
@@ -468,19 +479,17 @@ impl Rig {
         }
         self.bench.cycle()?;
         while let Some(read) = self.bench[self.line_requests].pop() {
-            let context = read.get("context")?;
+            let context = read.context;
             assert!(context < self.config.walk_contexts.into(), "context {context}");
             for (_, other) in &self.reads {
-                assert_ne!(other.get("context")?, context, "a context reads twice at a time");
+                assert_ne!(other.context, context, "a context reads twice at a time");
             }
-            let address = (read.get("line")? << 6 | read.get("word")? << 3) as u64;
-            self.reads_seen.push((read.get("level")? as u8, address));
+            let address = read.line << 6 | (read.word as u64) << 3;
+            self.reads_seen.push((read.level as u8, address));
             let due = read.cycle + self.random.random_range(self.latency_cycles.clone());
-            self.reads.push((due, read.beat));
+            self.reads.push((due, read));
         }
-        if !self.is_holding && self.bench[self.lines].pending() == 0 {
-            self.answer()?;
-        }
+        self.answer()?;
         for (name, output) in &self.pulses {
             *self.counts.entry(name).or_default() += self.bench.model().get(*output);
         }
@@ -508,19 +517,28 @@ impl Rig {
         Ok(())
     }
 
-    /// Hands one line that is due to the driver, any of those that are.
+    /// Announces one line that is due, any of those that are, and has it come in the cycle after.
     fn answer(&mut self) -> Result<(), Error> {
         let now = self.bench.cycles();
-        let due: Vec<usize> = (0..self.reads.len()).filter(|&read| self.reads[read].0 < now).collect();
+        let is_open = !self.is_holding && self.random.random_range(0..100) >= self.line_stall_percent;
+        let due: Vec<usize> = (0..self.reads.len()).filter(|&read| is_open && self.reads[read].0 < now).collect();
+        let (early_valid, early_context) = (self.early_valid, self.early_context);
+        let any = self.random.random_range(0..u64::from(self.config.walk_contexts));
+        let model = self.bench.model_mut();
         if due.is_empty() {
+            // It may be set where no line follows, too.
+            model.set(early_valid, u64::from(self.line_stall_percent > 0 && any % 4 == 0));
+            model.set(early_context, any);
             return Ok(());
         }
         let (_, read) = self.reads.swap_remove(due[self.random.random_range(0..due.len())]);
-        let line = read.get("line")? as u64;
-        let wanted_quarter = read.get("word")? / 2;
+        model.set(early_valid, 1);
+        model.set(early_context, read.context as u64);
+        let line = read.line;
+        let wanted_quarter = read.word / 2;
         let mut beat = Beat::zero(self.bench[self.lines].channel().shape());
-        for field in ["context", "level", "word"] {
-            beat.set(field, read.get(field)?)?;
+        for (field, value) in [("context", read.context), ("level", read.level), ("word", read.word)] {
+            beat.set(field, value)?;
         }
         let mut errors = 0;
         for quarter in 0..4 {
@@ -533,9 +551,9 @@ impl Rig {
         beat.set("errors", errors)?;
         beat.set("error", u128::from(errors != 0))?;
         beat.set("value_error", errors >> wanted_quarter & 1)?;
-        beat.set("value", self.memory.word((line << 6) + (read.get("word")? << 3) as u64).into())?;
+        beat.set("value", self.memory.word((line << 6) + ((read.word as u64) << 3)).into())?;
         beat.set("is_first", Memory::is_first(line << 6).into())?;
-        self.bench[self.lines].push(beat);
+        self.bench[self.lines].push_not_before(beat, now + 1);
         Ok(())
     }
 
@@ -608,7 +626,16 @@ impl Rig {
     }
 }
 
-const NO_STALLS: [Stall; 3] = [Stall::NEVER; 3];
+/// How often walks, the taking of reads, and lines wait.
+#[derive(Clone, Copy)]
+struct Stalls {
+    walks: Stall,
+    requests_percent: u32,
+    lines_percent: u32,
+}
+
+const NO_STALLS: Stalls = Stalls { walks: Stall::NEVER, requests_percent: 0, lines_percent: 0 };
+const SOME_STALLS: Stalls = Stalls { walks: Stall::percent(20).up_to(8), requests_percent: 60, lines_percent: 50 };
 
 /// The walker with few contexts, which all memories in LUT RAM serve, and with as many as it has by default.
 const DESIGNS: [&Dut; 2] = [&dut::MTR_WALKER, &dut::MTR_WALKER_DEFAULT];
@@ -659,9 +686,9 @@ fn each_hop_reads_its_tables_and_takes_the_time_it_should() -> Result<(), Error>
             let gaps: Vec<_> = events.windows(2).map(|pair| pair[1] - pair[0]).collect();
             let expected_gaps: &[u64] = match hop {
                 0 => &[5],
-                1 => &[3, 1, 2],
-                2 => &[3, 1, 2, 1, 2],
-                _ => &[3, 1, 2, 1, 2, 1, 2],
+                1 => &[3, 2, 1],
+                2 => &[3, 2, 1, 2, 1],
+                _ => &[3, 2, 1, 2, 1, 2, 1],
             };
             assert_eq!(gaps, expected_gaps, "hop {hop}");
             rig.finish(1, vec![outcome])?;
@@ -764,7 +791,7 @@ fn random_walks(
     design: &'static Dut,
     seed: u64,
     controls: Controls,
-    stalls: [Stall; 3],
+    stalls: Stalls,
     latency: std::ops::Range<u64>,
     has_room: bool,
 ) -> Result<(), Error> {
@@ -823,7 +850,7 @@ fn random_walks_without_stalls() -> Result<(), Error> {
 #[test]
 fn random_walks_with_stalls() -> Result<(), Error> {
     DESIGNS.into_iter().try_for_each(|design| {
-        let stalls = [Stall::percent(20).up_to(8), Stall::percent(40).up_to(5), Stall::percent(20).up_to(10)];
+        let stalls = SOME_STALLS;
         Controls::ALL
             .into_iter()
             .enumerate()
@@ -834,7 +861,7 @@ fn random_walks_with_stalls() -> Result<(), Error> {
 #[test]
 fn random_walks_with_a_slow_table_port() -> Result<(), Error> {
     DESIGNS.into_iter().try_for_each(|design| {
-        let stalls = [Stall::NEVER, Stall::percent(90).up_to(20), Stall::NEVER];
+        let stalls = Stalls { requests_percent: 97, ..NO_STALLS };
         random_walks(design, 30, Controls::RESET, stalls, 0..5, true)
     })
 }
@@ -861,8 +888,8 @@ fn one_landing_per_cycle_is_sustained() -> Result<(), Error> {
             let latency_cycles: u64 = 20;
             rig.latency_cycles = latency_cycles..latency_cycles + 1;
             let start = rig.bench.cycles();
-            // First read 3, each read its latency and 1 for the bench and 2 for the landing, context back 2.
-            let occupancy_cycles = if hop == 0 { 5 + 2 } else { 3 + u64::from(hop) * (latency_cycles + 1 + 2) + 2 };
+            // First read 3, each read its latency and 2 for the bench and 1 for the landing, context back 2.
+            let occupancy_cycles = if hop == 0 { 5 + 2 } else { 3 + u64::from(hop) * (latency_cycles + 2 + 1) + 2 };
             let least = least_cycles(&rig.config, WALKS, WALKS * u64::from(hop), occupancy_cycles);
             while rig.received < WALKS {
                 rig.cycle()?;
@@ -908,13 +935,13 @@ fn every_context_can_wait_for_the_request_channel() -> Result<(), Error> {
         }
         // All first reads are out. Their lines land while the request channel is blocked, for new walks too.
         let line_requests = rig.line_requests;
-        rig.bench[line_requests].set_stall(Stall::percent(100).up_to(60_000));
+        rig.bench[line_requests].blocked_percent = 100;
         rig.is_holding = false;
         for _ in 0..contexts * 3 + 100 {
             rig.cycle()?;
         }
         assert!(rig.reads.is_empty(), "every line that was asked for has landed");
-        rig.bench[line_requests].set_stall(Stall::NEVER);
+        rig.bench[line_requests].blocked_percent = 0;
         rig.finish(contexts * 60 + 1000, outcomes)
     })
 }
@@ -954,7 +981,7 @@ fn landings_without_a_gap_do_not_starve_a_direct_walk() -> Result<(), Error> {
 #[test]
 fn reset_forgets_walks_under_way() -> Result<(), Error> {
     DESIGNS.into_iter().try_for_each(|design| {
-        let stalls = [Stall::percent(10), Stall::percent(30), Stall::percent(10)];
+        let stalls = Stalls { walks: Stall::percent(10), requests_percent: 30, lines_percent: 10 };
         let mut rig = Rig::new(design, 9, Controls::RESET, stalls)?;
         rig.latency_cycles = 0..60;
         let mut random = rig.bench.random();
@@ -1233,7 +1260,7 @@ fn shared_tables_are_cached_and_never_stale() -> Result<(), Error> {
     DESIGNS.into_iter().try_for_each(|design| {
         const COUNT: u32 = 4000;
         const REGIONS: u32 = 12;
-        let stalls = [Stall::percent(20).up_to(8), Stall::percent(40).up_to(5), Stall::percent(20).up_to(10)];
+        let stalls = SOME_STALLS;
         // Every walk in a region of its own choice, or many in a row in the same one.
         for (seed, stalls, run) in [(50, NO_STALLS, 1), (51, stalls, 1), (52, NO_STALLS, 50), (53, stalls, 50)] {
             let mut rig = Rig::new(design, seed, Controls::RESET, stalls)?;

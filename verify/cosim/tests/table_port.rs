@@ -108,11 +108,11 @@ struct Watch {
     line_valid: [Output; 2],
     line: HashMap<&'static str, Output>,
     early_context: Output,
-    early_hem_line: Output,
+    early_lines: [Output; 2],
     /// What `early_context` was in the cycle before.
     announced_context: u64,
-    /// What `early_hem_line` was in the cycle before.
-    announced_hem: bool,
+    /// Of which clients a line was announced in the cycle before.
+    announced: [bool; 2],
     idle: Output,
     events: [Output; 3],
 }
@@ -141,9 +141,9 @@ impl Watch {
             line_valid: [model.output("hem_line_valid")?, model.output("walk_line_valid")?],
             line: line.into_iter().collect::<Result<_, _>>()?,
             early_context: model.output("early_context")?,
-            early_hem_line: model.output("early_hem_line")?,
+            early_lines: [model.output("early_hem_line")?, model.output("early_walk_line")?],
             announced_context: 0,
-            announced_hem: false,
+            announced: [false; 2],
             idle: model.output("idle")?,
             events: [model.output("event_read")?, model.output("event_merged")?, model.output("event_error")?],
         })
@@ -160,7 +160,7 @@ impl Watch {
         };
         assert_eq!((field("level") as u64, field("word") as u64), (request.level, request.word), "{request:x?}");
         assert_eq!(self.announced_context, waiter.1, "the context is told a cycle ahead");
-        assert!(self.announced_hem || client == 1, "a line of the HEM lookup is told a cycle ahead");
+        assert!(self.announced[client], "the line is told a cycle ahead");
         let error = state.faults.get(&request.line).copied().unwrap_or(0);
         let value_error = error >> (request.word / 2) & 1;
         let errors = (field("value_error") as u64, field("error") as u64);
@@ -190,7 +190,7 @@ impl Component for Watch {
         assert!(!is_busy || model.get(self.idle) == 0, "cycle {}: idle with requests in flight", model.cycles());
         self.sample_answer(model, state);
         self.announced_context = model.get(self.early_context);
-        self.announced_hem = model.get(self.early_hem_line) == 1;
+        self.announced = self.early_lines.map(|line| model.get(line) == 1);
         for (client, channel) in self.requests.iter().enumerate() {
             if channel.is_valid(model) && channel.is_ready(model) {
                 let request = state.offered[client].pop_front().expect("only what was offered is accepted");
@@ -510,30 +510,32 @@ fn requests_of_another_generation_do_not_join() -> Result<(), Error> {
 #[test]
 fn a_request_that_is_cancelled_leaves_no_trace() -> Result<(), Error> {
     for design in designs() {
-        let mut port = Port::new(design, 13, MemoryOptions::fixed(20), Stall::NEVER)?;
-        let cancel = port.bench.model().input("cancel_hem_request")?;
-        // The walker has the turn or not, its requests are not touched.
-        for with_walk in [false, true] {
-            for _ in 0..4 {
-                port.request((0, 1), 0x55)?;
-                if with_walk {
-                    port.request((1, 0), 0x66)?;
+        for cancelled in [0, 1] {
+            let mut port = Port::new(design, 13, MemoryOptions::fixed(20), Stall::NEVER)?;
+            let cancel = port.bench.model().input(["cancel_hem_request", "cancel_walk_request"][cancelled])?;
+            // The other client has the turn or not, its requests are not touched.
+            for with_other in [false, true] {
+                for _ in 0..4 {
+                    port.request((cancelled, 1), 0x55)?;
+                    if with_other {
+                        port.request((1 - cancelled, 0), 0x66)?;
+                    }
+                    let client = port.clients[cancelled];
+                    while port.bench[client].pending() > 0 {
+                        port.bench.model_mut().set(cancel, 1);
+                        port.bench.cycle()?;
+                    }
+                    port.bench.model_mut().set(cancel, 0);
+                    assert!(port.state.borrow_mut().waiting.remove(&(cancelled, 1)).is_some());
+                    port.finish(100)?;
+                    assert_eq!(port.bench.model().get(port.idle), 1);
                 }
-                let hem = port.clients[0];
-                while port.bench[hem].pending() > 0 {
-                    port.bench.model_mut().set(cancel, 1);
-                    port.bench.cycle()?;
-                }
-                port.bench.model_mut().set(cancel, 0);
-                assert!(port.state.borrow_mut().waiting.remove(&(0, 1)).is_some());
-                port.finish(100)?;
-                assert_eq!(port.bench.model().get(port.idle), 1);
             }
+            assert_eq!(port.state.borrow().reads, 4);
+            port.request((cancelled, 1), 0x55)?;
+            port.finish(100)?;
+            assert_eq!(port.state.borrow().reads, 5);
         }
-        assert_eq!(port.state.borrow().reads, 4);
-        port.request((0, 1), 0x55)?;
-        port.finish(100)?;
-        assert_eq!(port.state.borrow().reads, 5);
     }
     Ok(())
 }

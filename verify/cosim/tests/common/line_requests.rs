@@ -1,0 +1,74 @@
+//! The table port's side of `line_request`, as the lookups and walkers of tables see it.
+
+use std::collections::VecDeque;
+
+use keywalk_cosim::{Bench, Component, Error, Handle, Input, Model, Output};
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
+
+/// A line request that was taken and not cancelled.
+pub struct LineRequest {
+    /// When it was taken.
+    pub cycle: u64,
+    /// Who asked.
+    pub context: u128,
+    /// The client's mark.
+    pub level: u128,
+    /// Wanted word.
+    pub word: u128,
+    /// Address >> 6.
+    pub line: u64,
+}
+
+/// Takes line requests, which may change until they are taken; ready comes and goes.
+pub struct LineRequests {
+    /// Of 100 cycles, those in which nothing is taken.
+    pub blocked_percent: u32,
+    random: ChaCha8Rng,
+    is_ready: bool,
+    ready: Input,
+    valid: Output,
+    cancel: Output,
+    fields: [Output; 4],
+    taken: VecDeque<LineRequest>,
+}
+
+impl LineRequests {
+    /// Takes the requests of the block on the bench.
+    pub fn take(bench: &mut Bench, blocked_percent: u32) -> Result<Handle<Self>, Error> {
+        let random = bench.random();
+        let model = bench.model();
+        let field = |name| model.output(&format!("line_request_{name}"));
+        let fields = [field("context")?, field("level")?, field("word")?, field("line")?];
+        let (ready, valid, cancel) = (model.input("line_request_ready")?, field("valid")?, field("cancel")?);
+        let (is_ready, taken) = (false, VecDeque::new());
+        Ok(bench.add(Self { blocked_percent, random, is_ready, ready, valid, cancel, fields, taken }))
+    }
+
+    /// The next request that was taken.
+    pub fn pop(&mut self) -> Option<LineRequest> {
+        self.taken.pop_front()
+    }
+}
+
+impl Component for LineRequests {
+    fn drive(&mut self, model: &mut Model) {
+        self.is_ready = self.random.random_range(0..100) >= self.blocked_percent;
+        model.set(self.ready, self.is_ready.into());
+    }
+
+    fn sample(&mut self, model: &Model) -> Result<(), Error> {
+        if self.is_ready && model.get(self.valid) == 1 && model.get(self.cancel) == 0 {
+            let cycle = model.cycles();
+            let [context, level, word, line] = self.fields.map(|field| model.get(field));
+            let (context, level, word) = (context.into(), level.into(), word.into());
+            self.taken.push_back(LineRequest { cycle, context, level, word, line });
+        }
+        Ok(())
+    }
+
+    fn reset(&mut self, model: &mut Model) {
+        model.set(self.ready, 0);
+        self.taken.clear();
+    }
+}
