@@ -123,8 +123,6 @@ impl AccessCheck {
             is_remote: s3_is_remote,
             admission: s3.admission,
             root: line.root,
-            hop_num: line.hop_num,
-            ba_pg_sz: line.ba_pg_sz,
             page_count: line.page_count,
         };
         b.output("held_valid", s3_valid);
@@ -181,6 +179,9 @@ impl AccessCheck {
             page_shift: s3_page_shift.delay("s4_page_shift"),
             virtual_page: s3_first_page.delay("s4_virtual_page"),
             page_index: (s3_first_page - line.base_page).delay("s4_page_index"),
+            hop_num: line.hop_num.delay("s4_hop_num"),
+            ba_pg_sz: line.ba_pg_sz.delay("s4_ba_pg_sz"),
+            is_flat: line.is_flat.delay("s4_is_flat"),
             epoch: s3.epoch.low_bits(REGION_EPOCH_BITS).delay("s4_epoch"),
         };
         b.output("checked_valid", s3_valid.delay_reset("s4_valid"));

@@ -23,10 +23,10 @@
 use crate::function_map::FunctionMap;
 use crate::prim::{
     Credit, Design, Fifo, Record, delay_record, hold_record, input_channel, mux_record, output_channel,
-    select_by_number, zero_record,
+    select_by_number,
 };
 use crate::records::{
-    ContextAnswer, ContextLookup, Event, HEM_EPOCH_BITS, REGION_EPOCH_BITS, STAMP_BITS, WalkRequest, WalkResult,
+    ContextAnswer, ContextLookup, ContextWalk, Event, HEM_EPOCH_BITS, REGION_EPOCH_BITS, STAMP_BITS, WalkResult,
 };
 use crate::response_port::failed_table;
 use keywalk_contract::Config;
@@ -138,11 +138,9 @@ impl ContextPort {
         b.output("lookup_valid", lookup.out_valid);
         output_channel(b, "lookup", lookup.out);
 
-        let walk = WalkRequest {
-            is_context: b.flag(true),
+        let walk = ContextWalk {
             tag: s3.tag,
             function: s3.function,
-            table_set: s3_table_set,
             root: s3.root,
             hop: s3.hop,
             ba_pg_sz: s3.ba_pg_sz,
@@ -151,10 +149,8 @@ impl ContextPort {
             count: s3.count,
             offset: s3_offset,
             admission: s3_admission,
-            epoch: s3_epoch,
-            ..zero_record(b, WalkRequest::widths(config))
         };
-        let (walk_queue, walks) = Fifo::new(design, b, "walks", QUEUE_DEPTH, WalkRequest::widths(config));
+        let (walk_queue, walks) = Fifo::new(design, b, "walks", QUEUE_DEPTH, ContextWalk::widths(config));
         walk_queue.push(s3_valid & s3.is_walk, walk);
         walk_queue.pop(b.input("walk_ready", 1));
         b.output("walk_valid", walks.out_valid);

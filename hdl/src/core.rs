@@ -29,10 +29,10 @@ use crate::mtr_walker::MtrWalker;
 use crate::page_split::PageSplit;
 use crate::prim::{Design, Instance, Signal, drive_channel, input_channel, output_channel};
 use crate::records::{
-    BUCKET_EPOCH_BITS, Bt0Write, Checked, ContextAnswer, ContextLookup, Event, GeometryWrite, HEM_EPOCH_BITS, Held,
-    HemRequest, LineRequest, LineResponse, LookedUp, Lookup, MissRequest, MptFill, MptLine, Piece, REGION_EPOCH_BITS,
-    Replay, Request, SET_EPOCH_BITS, STAMP_BITS, SegmentBeat, TlbFill, WalkRequest, WalkResult, held_bits,
-    line_context_bits,
+    BUCKET_EPOCH_BITS, Bt0Write, Checked, ContextAnswer, ContextLookup, ContextWalk, Event, GeometryWrite,
+    HEM_EPOCH_BITS, Held, HemRequest, LineRequest, LineResponse, LookedUp, Lookup, MissRequest, MptFill, MptLine,
+    Piece, REGION_EPOCH_BITS, Replay, Request, SET_EPOCH_BITS, STAMP_BITS, SegmentBeat, TlbFill, WalkRequest,
+    WalkResult, WalkStart, held_bits, line_context_bits,
 };
 use crate::response_port::{Response, ResponsePort};
 use crate::split_buffer::SplitBuffer;
@@ -265,6 +265,11 @@ impl Core {
         split_buffer.drive("early_split_context", tlb.output("early_split_context", config.split_context_bits()));
         split_buffer.drive("early_split_slot", tlb.output("early_split_slot", config.split_page_bits()));
         wire(split_buffer, "old_toggle", walk_queue, "old_toggle");
+        wire(tlb, "start_valid", walk_queue, "piece_start_valid");
+        drive_channel(walk_queue, "piece_start", tlb.channel("start", WalkStart::widths(config)));
+        drive_channel(mtr_walker, "start", walk_queue.channel("start", WalkStart::widths(config)));
+        mtr_walker.drive("start_offset", walk_queue.output("start_offset", 64));
+        wire(walk_queue, "gap_wanted", page_split, "gap_wanted");
         wire(walk_queue, "walk_ended", page_split, "walk_ended");
         wire(walk_queue, "walk_unused", page_split, "walk_unused");
         wire(walk_queue, "walk_valid", mtr_walker, "walk_valid");
@@ -319,7 +324,7 @@ impl Core {
         drive_channel(context_port, "answer", hem_lookup.channel("answer", ContextAnswer::widths(config)));
         wire(context_port, "answer_ready", hem_lookup, "answer_ready");
         wire(context_port, "walk_valid", walk_queue, "context_walk_valid");
-        drive_channel(walk_queue, "context_walk", context_port.channel("walk", WalkRequest::widths(config)));
+        drive_channel(walk_queue, "context_walk", context_port.channel("walk", ContextWalk::widths(config)));
         wire(walk_queue, "context_walk_ready", context_port, "walk_ready");
 
         // Events.

@@ -21,7 +21,7 @@
 //! **Limits.** None: nothing waits here.
 
 use crate::prim::{
-    Design, Signal, bit_range, concat, delay_record, hold_record, input_channel, output_channel, select_by_number,
+    Design, Record, Signal, bit_range, concat, delay_record, input_channel, output_channel, select_by_number,
 };
 use crate::records::{Lookup, MptFill, MptLine, REGION_EPOCH_BITS, Replay};
 use keywalk_contract::mpt_entry::{self, STATE_VALID};
@@ -29,6 +29,8 @@ use keywalk_contract::{Config, Field, Operation, Status, status::STATUS_BITS};
 
 /// Bits of an address that can lie within a page: pages have up to 2^30 bytes.
 const OFFSET_BITS: u32 = 30;
+/// Bits of a page address above the smallest page.
+const PAGE_BITS: u32 = 52;
 /// log2 of the pages that a page table can have.
 const PAGES_LOG2: u32 = 32;
 
@@ -98,6 +100,7 @@ impl EntryDecode {
             hop_num: get(mpt_entry::PBL_HOP_NUM),
             ba_pg_sz: get(mpt_entry::PBL_BA_PG_SZ),
             page_count: get(mpt_entry::PBL_SIZE),
+            is_flat: b.flag(false),
         };
         let base = select_by_number(&bases, replay.table_set);
         let shift = (base.resize(5) + get(mpt_entry::PBL_BUF_PG_SZ).resize(5)).delay("s1_page_shift");
@@ -110,6 +113,8 @@ impl EntryDecode {
         // the beginning of the first page.
         let length_minus_one = line.last;
         let sum = line.va.add_wide(length_minus_one).named("last_sum");
+        let (page, below) = (line.root.high_bits(PAGE_BITS), line.root.low_bits(line.root.width() - PAGE_BITS));
+        line.is_flat = line.hop_num.none() & line.page_count.any() & page.any() & below.none();
         line.wraps = sum.bit(64) & !line.is_empty;
         line.last = sum.low_bits(64);
         line.base_page = line.va.bits(63, 12).shift_right(shift).low_bits(32);
@@ -123,9 +128,8 @@ impl EntryDecode {
         let distance = length_minus_one.add_wide(concat(&within).resize(64)).delay("s2_distance");
         b.output("decoded_valid", s1_valid.delay_reset("s2_valid"));
         output_channel(b, "decoded", delay_record(lookup, "s2"));
-        // Held rather than delayed, here and there, so that the fields stay in registers: as shift registers of LUTs they
-        // would cost one LUT for each bit.
-        let mut line = hold_record(line, "s2_line", s1_valid);
+        // Reset keeps the fields out of shift registers of LUTs, which would cost one LUT for each bit.
+        let mut line = line.map(&mut |name, field| field.delay_reset(&format!("s2_line_{name}")));
         let shift = shift.delay("s2_page_shift");
 
         // Stage 2: a page table holds 2^32 pages.

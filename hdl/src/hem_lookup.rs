@@ -292,32 +292,18 @@ record! {
     }
 }
 
-/// Whether certain bits of a pointer are set.
-struct Traits<'a> {
-    /// Below 8 bytes.
-    below_word: Signal<'a>,
-    /// From there up to 64 bytes.
-    below_entry: Signal<'a>,
-    /// From there up to 4 KiB.
-    below_page: Signal<'a>,
-    /// Above, in groups.
-    page: Signal<'a>,
+/// What the checks of a pointer come to, in registers.
+struct Verdict<'a> {
+    is_zero: Signal<'a>,
+    /// One flag or another is set where the pointer is misaligned.
+    misalignments: [Signal<'a>; 3],
+    /// The pointer is that of a whole 4 KiB page, or zero.
+    is_whole_page: Signal<'a>,
 }
 
-impl<'a> Traits<'a> {
-    fn is_whole_page(&self) -> Signal<'a> {
-        !(self.below_word | self.below_entry | self.below_page)
-    }
-
-    fn is_zero(&self) -> Signal<'a> {
-        self.is_whole_page() & self.page.none()
-    }
-
-    /// Alignment rule: 4 KiB while the check is on, else what keeps the next read inside a line.
-    fn is_misaligned(&self, alignment_check: Signal<'a>, is_chunk: Signal<'a>, is_context: Signal<'a>) -> Signal<'a> {
-        let word_matters = alignment_check | !(is_chunk & is_context);
-        let entry_matters = alignment_check | (is_chunk & !is_context);
-        (self.below_word & word_matters) | (self.below_entry & entry_matters) | (self.below_page & alignment_check)
+impl<'a> Verdict<'a> {
+    fn is_misaligned(&self) -> Signal<'a> {
+        or_all(&self.misalignments)
     }
 }
 
@@ -453,28 +439,10 @@ fn shift_right<'a>(value: Signal<'a>, amount: Signal<'a>, bits: u32) -> Signal<'
     value.resize(bits)
 }
 
-/// Set number of all objects that agree from bit `shift` on: slices of `bits` bits of the object number, without what is
-/// below, and the table, in exclusive or. It needs no shifted number, which would be there too late.
-fn fold<'a>(index: Signal<'a>, shift: Signal<'a>, table: Signal<'a>, bits: u32) -> Signal<'a> {
-    let b = index.builder();
-    let counted: Vec<_> = (0..INDEX_BITS)
-        .map(|bit| {
-            if (bit + 1) >> shift.width() == 0 {
-                index.bit(bit) & shift.lt(b.literal((bit + 1).into(), shift.width()))
-            } else {
-                index.bit(bit)
-            }
-        })
-        .collect();
-    let table = if bits > TABLE_BITS { table.concat(b.literal(0, bits - TABLE_BITS)) } else { table.low_bits(bits) };
-    let set: Vec<_> = (0..bits)
-        .rev()
-        .map(|position| {
-            let slices = (position..INDEX_BITS).step_by(bits as usize).map(|bit| counted[bit as usize]);
-            slices.fold(table.bit(position), |folded, bit| folded ^ bit)
-        })
-        .collect();
-    concat(&set)
+/// Set number of a table's pointer: low bits of its number, and the table, in exclusive or.
+fn set_of<'a>(number: Signal<'a>, table: Signal<'a>, bits: u32) -> Signal<'a> {
+    let table = if bits > TABLE_BITS { table.concat(number.builder().literal(0, bits - TABLE_BITS)) } else { table };
+    number.low_bits(bits) ^ table.low_bits(bits)
 }
 
 impl<'a> Parts<'_, '_, 'a> {
@@ -535,21 +503,29 @@ impl<'a> Parts<'_, '_, 'a> {
         Sum { low: low.low_bits(LOW_BITS), carry: low.bit(LOW_BITS), high: pointer.high_bits(64 - LOW_BITS) }
     }
 
-    /// What the checks of a pointer need of it, one LUT each, in registers.
-    fn traits(&self, pointer: Signal<'a>, prefix: &str) -> Traits<'a> {
-        let groups: Vec<_> =
-            (PAGE_SHIFT_MIN..64).step_by(6).map(|low| pointer.bits(63.min(low + 5), low).any()).collect();
-        Traits {
-            below_word: pointer.low_bits(BA_ENTRY_BYTES_LOG2).any().delay(&format!("{prefix}_below_word")),
-            below_entry: pointer
-                .bits(MPT_ENTRY_BYTES_LOG2 - 1, BA_ENTRY_BYTES_LOG2)
-                .any()
-                .delay(&format!("{prefix}_below_entry")),
-            below_page: pointer
-                .bits(PAGE_SHIFT_MIN - 1, MPT_ENTRY_BYTES_LOG2)
-                .any()
-                .delay(&format!("{prefix}_below_page")),
-            page: concat(&groups).delay(&format!("{prefix}_page_groups")),
+    /// The checks of a pointer, one cycle later. Alignment: 4 KiB while the check is on, else what keeps the next read inside
+    /// a line. Zero is found in a carry chain, six bits per LUT.
+    fn verdict(
+        &self,
+        pointer: Signal<'a>,
+        alignment_check: Signal<'a>,
+        is_chunk: Signal<'a>,
+        is_context: Signal<'a>,
+        prefix: &str,
+    ) -> Verdict<'a> {
+        let groups: Vec<_> = (0..64).step_by(6).map(|low| pointer.bits(63.min(low + 5), low).none()).collect();
+        let below_word = pointer.low_bits(BA_ENTRY_BYTES_LOG2).any();
+        let below_entry = pointer.bits(MPT_ENTRY_BYTES_LOG2 - 1, BA_ENTRY_BYTES_LOG2).any();
+        let below_page = pointer.bits(PAGE_SHIFT_MIN - 1, MPT_ENTRY_BYTES_LOG2).any();
+        let delay = |flag: Signal<'a>, name: &str| flag.delay(&format!("{prefix}_{name}"));
+        Verdict {
+            is_zero: delay(concat(&groups).all_set(), "is_zero"),
+            misalignments: [
+                delay(below_word & (alignment_check | !(is_chunk & is_context)), "is_word_misaligned"),
+                delay(below_entry & (alignment_check | (is_chunk & !is_context)), "is_entry_misaligned"),
+                delay(below_page & alignment_check, "is_page_misaligned"),
+            ],
+            is_whole_page: delay(!(below_word | below_entry | below_page), "is_whole_page"),
         }
     }
 
@@ -712,12 +688,13 @@ impl<'a> Parts<'_, '_, 'a> {
         let is_undivided = (!shifts.is_slot_zero & !is_divided).delay("s2_is_undivided");
         let is_out_of_range = limits.last_object.lt(index);
         let chunk = shift_right(index, shifts.chunk_shift, INDEX_BITS).named("s1_chunk");
+        let upper_number = shift_right(index, shifts.upper_shift, upper_sets(config).trailing_zeros());
         let keys = Keys {
             space: concat(&[new.epoch, new.table_set, new.table, new.alignment_check]),
             chunk,
             upper: self.mask_below(chunk.high_bits(UPPER_BITS), shifts.ba_pg_sz),
-            chunk_set: fold(index, shifts.chunk_shift, new.table, config.hem_cache_sets.trailing_zeros()),
-            upper_set: fold(index, shifts.upper_shift, new.table, upper_sets(config).trailing_zeros()),
+            chunk_set: set_of(chunk, new.table, config.hem_cache_sets.trailing_zeros()),
+            upper_set: set_of(upper_number, new.table, upper_sets(config).trailing_zeros()),
         };
         let caches = self.caches(s1_valid, shifts.hop_num, keys, learned, tables.is_written);
 
@@ -759,6 +736,7 @@ impl<'a> Parts<'_, '_, 'a> {
         let is_lookup = is_lookup.delay_reset("s3_is_lookup");
         let takes_context = (miss_valid | is_lookup).named("takes_context");
         free.take(takes_context);
+        let (s2_new, s2_hop_num) = (new, hop_num);
         let mut new = delay_record(new, "s3");
         new.context = takes_context.mux(free.number, new.context).named("s3_number");
         let index = index.delay("s3_index");
@@ -783,7 +761,7 @@ impl<'a> Parts<'_, '_, 'a> {
             bt_num: limits.bt_num.delay("s3_bt_num"),
         };
         memories.undivided.write(new.context, undivided, s3_valid);
-        let bt0_traits = self.traits(bt0.address, "s3_bt0");
+        let verdict = self.verdict(bt0.address, s2_new.alignment_check, s2_hop_num.none(), s2_new.is_context, "s3_bt0");
         let bt0 = delay_record(bt0, "s3_bt0");
         let is_slot_missing = self.is_slot_missing(slot).delay("s3_is_slot_missing");
         let hop_num = hop_num.delay("s3_hop_num");
@@ -806,10 +784,8 @@ impl<'a> Parts<'_, '_, 'a> {
         let found_page = found_page.concat(b.literal(0, PAGE_SHIFT_MIN));
         let base = found_page | (bt0.address & (!is_found).repeat(64));
         let sum = self.sum(base, addend);
-        let is_chunk = hop_num.none();
-        let is_unset = is_slot_missing | bt0_traits.is_zero();
-        let is_misaligned = bt0_traits.is_misaligned(new.alignment_check, is_chunk, new.is_context);
-        let has_bad_base = !is_found & (is_unset | is_misaligned);
+        let is_unset = is_slot_missing | verdict.is_zero;
+        let has_bad_base = !is_found & (is_unset | verdict.is_misaligned());
         let needs_division = (s3_valid & !is_found & is_above & !is_out_of_range).named("s3_needs_division");
         let has_answer = new.is_context & distance.none();
         let plan = Plan {
@@ -910,14 +886,11 @@ impl<'a> Parts<'_, '_, 'a> {
         let has_answer = (line.level.is(1) & plan.is_context).delay("l1_has_answer");
         let context = context.delay("l1_context");
         let distance = line.level.delay("l1_distance");
-        let traits = self.traits(line.value, "l1_pointer");
+        let verdict = self.verdict(line.value, plan.alignment_check, line.level.is(1), plan.is_context, "l1_pointer");
         let page = line.value.high_bits(POINTER_BITS).delay("l1_page");
         let pointer_error = line.value_error.delay("l1_pointer_error");
         let plan = delay_record(plan, "l1");
-        let is_chunk = distance.is(1);
-        let is_zero = traits.is_zero();
-        let is_misaligned = traits.is_misaligned(plan.alignment_check, is_chunk, plan.is_context);
-        let has_failed = pointer_error | is_zero | is_misaligned;
+        let has_failed = pointer_error | verdict.is_zero | verdict.is_misaligned();
         let level = plan.hop_num - distance;
         let step = Step {
             context,
@@ -926,14 +899,14 @@ impl<'a> Parts<'_, '_, 'a> {
             has_failed,
             from_landing: b.flag(true),
             is_first_failure: pointer_error,
-            is_second_failure: is_zero,
+            is_second_failure: verdict.is_zero,
             level: pointer_error.mux(level, level + 1),
             distance: distance - 1,
         };
         let step = (step, delay_record(sum, "l1"));
 
         // Stage 2: what may be cached.
-        let is_learned = is_step & !pointer_error & traits.is_whole_page() & traits.page.any();
+        let is_learned = is_step & !pointer_error & verdict.is_whole_page & !verdict.is_zero;
         let valid = std::array::from_fn(|level| {
             let is_of_level = distance.is(level as u128 + 1);
             (is_learned & is_of_level).delay_reset(&format!("l2_is_for_{}", CACHE_NAMES[level]))

@@ -4,14 +4,15 @@
 //! A walk is not a state machine but a context: a number that travels with its reads, and a word in each of three
 //! memories that are written when the walk is accepted.
 //!
-//! Three pipes share the work. The *first-read pipe* checks index and root, looks both pointer caches up and computes the
-//! address of the first read: of the leaf table whose pointer the *lower* cache holds, else of the middle table whose
-//! pointer the *upper* cache holds, else of the root table. What needs no read (hop 0, or a walk that is refused at once)
-//! it puts into the *direct queue*. The *landing pipe* takes one line per cycle, or else a walk of the direct queue, and
-//! adds what the walk's memory word says: the position in the next table, or the offset in the page. The sum becomes the
-//! next read or the result. The *fill pipe* enters the word that the walk wanted and then, where the walk's own request
-//! read the line, the seven beside it: pages into the TLB (`fill_*`), pointers into the caches. Lines wait for that in
-//! *slots*, in order.
+//! Three pipes share the work. The *first-read pipe* begins with every page that the TLB looks up, checks index and root,
+//! looks both pointer caches up and computes the address of the first read: of the leaf table whose pointer the *lower*
+//! cache holds, else of the middle table whose pointer the *upper* cache holds, else of the root table. When it shows that
+//! there is a walk it is given its context. What needs no read (hop 0, or a walk that is refused at once) goes into the
+//! *direct queue*. The *landing pipe* takes one line per cycle and adds what the walk's memory word says: the position in
+//! the next table, or the offset in the page. The sum becomes the next read or the result. Where no line comes, it takes a
+//! walk of the *failure queue*, which a pointer has ended, or of the direct queue. The *fill pipe* enters the word that the
+//! walk wanted and then, where the walk's own request read the line, the seven beside it: pages into the TLB (`fill_*`),
+//! pointers into the caches. Lines wait for that in *slots*, in order.
 //!
 //! Checks, in order: index (MtrIndex, hop 0), low 3 bits of the root (MtrMisaligned, hop 0), root of zero
 //! (MtrNotPresent, hop 0); for every read k: bus error of the 16 bytes that hold the word (MtrBusError, hop k), entry
@@ -24,22 +25,25 @@
 //! counted by whole tables from the wanted page to the last one. A walk of the context port, or of an index at or above
 //! the count, neither uses nor fills anything; a walk that fails enters nothing from the line that it fails at.
 //!
-//! **Handshake.** `walk_*`, `line_*`, `result_*` and `fill_*`: valid only, always taken, at most one per cycle; no more
-//! walks may be in flight than there are contexts, and one that takes the place of another may come two cycles after
-//! the other's result. `line_request_*`: valid and ready, stable until taken. `line_*` must answer `line_request_*`, once
-//! each, in any order. Results come in any order. `zero_entry_literal` and `alignment_check` are levels, sampled at each
+//! **Handshake.** Channel `start` in every cycle, meaningful or not, `start_offset` one cycle and channel `walk` two cycles
+//! later. `walk_*`, `line_*`, `result_*` and `fill_*`: valid only, always taken, at most one per cycle; no more walks may be
+//! in flight than there are contexts, and one that takes the place of another may come two cycles after the other's result.
+//! `line_request_*`: valid and ready, but what is offered may change until it is taken, and it is void where
+//! `line_request_cancel` is set. `early_context` tells the context of a line one cycle before it, and `early_valid` that it
+//! may come. `line_*` must answer `line_request_*`, once each, in any order. Results come in any order. `zero_entry_literal` and `alignment_check` are levels, sampled at each
 //! check. `idle` is low from the cycle after a walk is accepted until two cycles after its result; fills may still follow
 //! then. Pulses for counters: `lower_*` and `upper_*` of the caches, a hit or a miss for every walk that may use the cache
 //! and whose table has that level; `read_issued_<k>` for every read number k that is taken.
 //!
-//! **Latency and throughput.** Walk accepted to first read offered: 3 cycles. Line to next read offered: 2 cycles. Line of
-//! the leaf to result: 2 cycles; to its page on `fill`: 4 cycles. Walk accepted to result without a read: 5 cycles. One
-//! walk accepted, one landing, one read, one result and one fill per cycle, all at the same time.
+//! **Latency and throughput.** Start to first read offered: 3 cycles. Line to next read offered: 1 cycle. Line of the leaf to
+//! result: 1 cycle; to its page on `fill`: 4 cycles. Start to result without a read: 6 cycles. One walk accepted, one
+//! landing, one read, one result and one fill per cycle, all at the same time.
 //!
-//! **Timing.** The first-read pipe shifts the index, reads the caches and counts the pages that follow (1), adds to the
-//! root (2), and selects (3). The landing pipe takes the word (1), adds and checks beside (2). The fill pipe selects the
-//! slot (1), the word (2), adds to the number and checks (3), and joins the checks (`fill_valid`). Outputs are registers,
-//! except `fill_valid`, which is decoded from registers.
+//! **Timing.** The first-read pipe shifts the index, reads the caches and counts the pages that follow (0), adds to the
+//! root (1), and selects (2). The landing pipe adds the low half off the memories and checks (0); the carry goes into the
+//! high half of the result or of the read behind registers (1). The fill pipe selects the slot (1), the word (2), adds to
+//! the number and checks (3), and joins the checks (`fill_valid`). Results, line requests and `fill_valid` are decoded from
+//! registers.
 //!
 //! **Reset and flush.** Reset forgets every walk; the table port must be reset with it. `ready` rises when the list of
 //! free contexts is filled, one cycle per context; no walk is accepted before. After reset and after `flush` both caches
@@ -63,7 +67,7 @@ use crate::prim::{
 };
 use crate::record;
 use crate::records::{
-    ADMISSION_BITS, EPOCH_BITS, LineRequest, LineResponse, REGION_EPOCH_BITS, TlbFill, WalkRequest, WalkResult,
+    ADMISSION_BITS, LineRequest, LineResponse, REGION_EPOCH_BITS, TlbFill, WalkRequest, WalkResult, WalkStart,
     line_context_bits,
 };
 use keywalk_contract::{Config, Status, key, status};
@@ -142,12 +146,10 @@ record! {
 }
 
 record! {
-    /// What is added to the page, and the page of a walk without reads.
+    /// What is added to the page.
     struct Offset(_config) {
         /// As in the request.
         offset: SUM_LOW_BITS,
-        /// Root >> 12.
-        root_page: PAGE_BITS,
     }
 }
 
@@ -250,14 +252,10 @@ record! {
         is_in_place: 1,
         /// The walk is good so far, and what it reads may be cached.
         is_cacheable: 1,
-        /// No line, but a root that is the page.
-        is_direct: 1,
         /// Reads that follow: 0 for a line of pages.
         remaining: 2,
         /// Bus errors of the four 16 bytes.
         errors: 4,
-        /// Root >> 12.
-        root_page: PAGE_BITS,
     }
 }
 
@@ -295,30 +293,7 @@ record! {
         /// As in the request.
         admission: ADMISSION_BITS,
         /// As in the request.
-        epoch: EPOCH_BITS,
-    }
-}
-
-impl<'a> Origin<Signal<'a>> {
-    fn of(walk: WalkRequest<Signal<'a>>) -> Self {
-        Self {
-            is_context: walk.is_context,
-            tag: walk.tag,
-            function: walk.function,
-            is_remote: walk.is_remote,
-            table_set: walk.table_set,
-            mpt_index: walk.mpt_index,
-            virtual_page: walk.virtual_page,
-            va: walk.va,
-            length: walk.length,
-            is_split: walk.is_split,
-            split_context: walk.split_context,
-            split_slot: walk.split_slot,
-            split_toggle: walk.split_toggle,
-            index: walk.index,
-            admission: walk.admission,
-            epoch: walk.epoch,
-        }
+        epoch: REGION_EPOCH_BITS,
     }
 }
 
@@ -366,7 +341,7 @@ struct Landed<'a> {
     is_first: Signal<'a>,
     /// The words: now.
     words: SlotWords<Signal<'a>>,
-    /// A line or a walk of the direct queue has landed: one cycle later.
+    /// A line has landed: one cycle later.
     valid: Signal<'a>,
     /// The wanted word: one cycle later.
     word: Signal<'a>,
@@ -416,7 +391,9 @@ impl Level {
         CacheKey { valid, key, mix: mpt_index.low_bits(set_bits) }
     }
 
-    /// Builds the cache and drives its counters. `entry` is the key of what is filled.
+    /// Builds the cache and drives its counters. `entry` is the key of what is filled; `is_walk` tells two cycles after a
+    /// lookup whether it counts.
+    #[expect(clippy::too_many_arguments, reason = "a lookup and a fill of a cache, which is built twice")]
     fn build<'a>(
         &self,
         b: &'a Builder<'a>,
@@ -425,6 +402,7 @@ impl Level {
         lookup: CacheKey<'a>,
         to_enter: Signal<'a>,
         entry: TlbFill<Signal<'a>>,
+        is_walk: Signal<'a>,
     ) -> Cache<'a> {
         let shape = CacheShape {
             sets: self.sets,
@@ -438,8 +416,8 @@ impl Level {
         let cache = Cache::compact(b, &format!("{name}_cache"), shape, flush, lookup, fill, entry.page);
         let s1_looks_up = lookup.valid.delay_reset(&format!("{name}_s1_looks_up"));
         let looks_up = s1_looks_up.delay_reset(&format!("{name}_looks_up"));
-        b.output(&format!("{name}_hit"), cache.hit.delay_reset(&format!("{name}_hit_q")));
-        b.output(&format!("{name}_miss"), (looks_up & !cache.hit).delay_reset(&format!("{name}_miss_q")));
+        b.output(&format!("{name}_hit"), (is_walk & cache.hit).delay_reset(&format!("{name}_hit_q")));
+        b.output(&format!("{name}_miss"), (is_walk & looks_up & !cache.hit).delay_reset(&format!("{name}_miss_q")));
         b.output(&format!("{name}_evicted"), cache.evicted);
         cache
     }
@@ -520,10 +498,7 @@ fn begin<'a>(
     direct_queue: &Fifo<'a, Direct<u32>>,
 ) -> Offer<'a> {
     let Start { accept, context, zero_entry_literal, flush } = start;
-    let walk = input_channel(b, "walk", WalkRequest::widths(config));
-    memories.origin.write(context, Origin::of(walk), accept);
-    let root_page = walk.root.high_bits(PAGE_BITS);
-    memories.offset.write(context, Offset { offset: walk.offset.low_bits(SUM_LOW_BITS), root_page }, accept);
+    let walk = input_channel(b, "start", WalkStart::widths(config));
 
     // Stage 0: numbers of the tables, the pages that follow, the checks, and the caches' first cycle.
     let mask_bits: Vec<_> = (0..TABLE_SIZE_MAX).rev().map(|bit| b.literal(bit.into(), 4).lt(walk.ba_pg_sz)).collect();
@@ -537,14 +512,12 @@ fn begin<'a>(
         Level { name: "lower", number_bits: LOWER_BITS, sets: config.mtr_lower_sets, ways: config.mtr_lower_ways };
     let upper =
         Level { name: "upper", number_bits: UPPER_BITS, sets: config.mtr_upper_sets, ways: config.mtr_upper_ways };
-    let looks_up = accept & is_cacheable;
-    let epoch = walk.epoch.low_bits(REGION_EPOCH_BITS);
-    let has_lower = looks_up & walk.hop.bit(1);
-    let lower_key = lower.key(has_lower, s0_lower_number, walk.mpt_index, walk.table_set, epoch);
-    let lower_cache = lower.build(b, config, flush, lower_key, entry.to_lower, entry.fill);
+    let has_lower = is_cacheable & walk.hop.bit(1);
+    let lower_key = lower.key(has_lower, s0_lower_number, walk.mpt_index, walk.table_set, walk.epoch);
+    let lower_cache = lower.build(b, config, flush, lower_key, entry.to_lower, entry.fill, accept);
     let has_upper = has_lower & walk.hop.bit(0);
-    let upper_key = upper.key(has_upper, s0_upper_number, walk.mpt_index, walk.table_set, epoch);
-    let upper_cache = upper.build(b, config, flush, upper_key, entry.to_upper, entry.fill);
+    let upper_key = upper.key(has_upper, s0_upper_number, walk.mpt_index, walk.table_set, walk.epoch);
+    let upper_cache = upper.build(b, config, flush, upper_key, entry.to_upper, entry.fill, accept);
     b.output("caches_ready", lower_cache.ready & upper_cache.ready);
 
     let table_mask = concat(&mask_bits).delay("s1_table_mask");
@@ -557,11 +530,11 @@ fn begin<'a>(
     let is_low_set = walk.root.low_bits(TABLE_BYTES_LOG2_MIN).any().delay("s1_is_low_set");
     let is_middle_set = walk.root.bits(37, TABLE_BYTES_LOG2_MIN).any().delay("s1_is_middle_set");
     let is_high_set = walk.root.high_bits(26).any().delay("s1_is_high_set");
-    let s1_valid = accept.delay_reset("s1_valid");
-    let context = context.delay("s1_context");
     let root = walk.root.delay("s1_root");
     let index = walk.index.delay("s1_index");
-    let offset = walk.offset.delay("s1_offset");
+    let offset = b.input("start_offset", 64);
+    let (is_context, table_set) = (walk.is_context.delay("s1_is_context"), walk.table_set.delay("s1_table_set"));
+    let (mpt_index, epoch) = (walk.mpt_index.delay("s1_mpt_index"), walk.epoch.delay("s1_epoch"));
     let hop = walk.hop.delay("s1_hop");
     let ba_pg_sz = walk.ba_pg_sz.delay("s1_ba_pg_sz");
 
@@ -578,8 +551,6 @@ fn begin<'a>(
     let low_index = index.low_bits(LOW_BITS) & position_mask;
     let middle_index = lower_number & position_mask.low_bits(LOWER_BITS);
     let is_direct = hop.none();
-    // The root of a direct walk is filled as it is.
-    let is_fillable = !is_direct | (is_page_set & !is_low_set);
     let plan = Plan {
         low_index,
         middle_index,
@@ -588,7 +559,7 @@ fn begin<'a>(
         table_mask,
         hop,
         refusal: verdict,
-        is_cacheable: is_cacheable & verdict.none() & is_fillable,
+        is_cacheable: is_cacheable & verdict.none() & !is_direct,
         pages_left: saturated(
             following.low_bits(WORD_BITS),
             !is_zero_wide(following.high_bits(INDEX_BITS - WORD_BITS)),
@@ -597,7 +568,6 @@ fn begin<'a>(
         upper_left: upper_left(following, ba_pg_sz, table_mask),
         is_far: index.high_bits(INDEX_BITS - WORD_BITS).any(),
     };
-    memories.plan.write(context, plan, s1_valid);
     let needs_no_read = (verdict.any() | is_direct).named("s1_needs_no_read");
 
     let is_one_hop = !hop.bit(1);
@@ -605,14 +575,36 @@ fn begin<'a>(
     let position = is_one_hop.mux(index, two_or_three.resize(INDEX_BITS));
     let displacement = position.concat(b.literal(0, ENTRY_BYTES_LOG2)).resize(64);
     let sum = (root + is_direct.mux(offset, displacement)).named("s1_sum");
-    direct_queue.push(s1_valid & needs_no_read, Direct { context, address: sum });
 
-    // Stage 2: the deepest table that is known. A cached pointer is aligned to its table, so that nothing is added.
+    // Stage 2: it is known whether there is a walk, which is given its context. The deepest table that is known. A cached pointer is aligned to its table, so that nothing is added.
     let address = sum.delay("s2_address");
     let position_of = |index: Signal<'a>, name| index.delay(name).concat(b.literal(0, ENTRY_BYTES_LOG2)).resize(64);
     let in_lower = position_of(low_index, "s2_low_index");
     let in_upper = position_of(middle_index, "s2_middle_index");
-    let s2_valid = (s1_valid & !needs_no_read).delay_reset("s2_valid");
+    let walk = input_channel(b, "walk", WalkRequest::widths(config));
+    let needs_no_read = needs_no_read.delay("s2_needs_no_read");
+    direct_queue.push(accept & needs_no_read, Direct { context, address });
+    memories.plan.write(context, delay_record(plan, "s2_plan"), accept);
+    memories.offset.write(context, Offset { offset: offset.low_bits(SUM_LOW_BITS).delay("s2_offset") }, accept);
+    let origin = Origin {
+        is_context: is_context.delay("s2_is_context"),
+        tag: walk.tag,
+        function: walk.function,
+        is_remote: walk.is_remote,
+        table_set: table_set.delay("s2_table_set"),
+        mpt_index: mpt_index.delay("s2_mpt_index"),
+        virtual_page: walk.virtual_page,
+        va: walk.va,
+        length: walk.length,
+        is_split: walk.is_split,
+        split_context: walk.split_context,
+        split_slot: walk.split_slot,
+        split_toggle: walk.split_toggle,
+        index: index.delay("s2_index"),
+        admission: walk.admission,
+        epoch: epoch.delay("s2_epoch"),
+    };
+    memories.origin.write(context, origin, accept);
     let reads = (hop - 1).delay("s2_reads");
     let (is_lower, is_upper) = (lower_cache.hit, upper_cache.hit);
     let pointers = [(is_lower, lower_cache.value), (is_upper & !is_lower, upper_cache.value)];
@@ -621,11 +613,11 @@ fn begin<'a>(
     let two_bits = |value: u128| b.literal(value, 2);
     let remaining = is_lower.mux(two_bits(0), is_upper.mux(two_bits(1), reads));
     let number = is_lower.mux(reads, is_upper.mux(two_bits(1), two_bits(0)));
-    let read = Read { is_void: b.flag(false), number, context: context.delay("s2_context"), level: remaining };
+    let read = Read { is_void: b.flag(false), number, context, level: remaining };
     let (low, high) = (address.low_bits(SUM_LOW_BITS), address.high_bits(64 - SUM_LOW_BITS));
     let sum = Sum { low: low.delay("s3_low"), carry: b.flag(false), high: high.delay("s3_high") };
     // Stage 3: the read is offered.
-    Offer { valid: s2_valid.delay_reset("s3_valid"), read: (delay_record(read, "s3"), sum) }
+    Offer { valid: (accept & !needs_no_read).delay_reset("s3_valid"), read: (delay_record(read, "s3"), sum) }
 }
 
 /// `value >> (times * size)`, with a select of four for two bits of `size` at a time.
@@ -711,7 +703,7 @@ fn land<'a>(
     let other_context = failure.out_valid.mux(failure.out.context, direct.out.context);
     let context = early_valid.mux(*early_context, other_context);
     let plan = memories.plan.read(context, always);
-    let Offset { offset, root_page } = memories.offset.read(context, always);
+    let Offset { offset } = memories.offset.read(context, always);
     let origin = memories.origin.read(context, always);
     let context = context.delay("l0_context");
     let takes_failure = (!*early_valid & failure.out_valid).named("takes_failure");
@@ -756,7 +748,6 @@ fn land<'a>(
     let failure_hop = failure_hop.delay("l1_hop");
     let plan = delay_record(plan, "l1_plan");
     let origin = delay_record(origin, "l1_origin");
-    let root_page = root_page.delay("l1_root_page");
     let is_first = line.is_first;
 
     // Stage 1: the verdict. What ends at a pointer waits for a cycle without a line, as its end shows late.
@@ -790,9 +781,7 @@ fn land<'a>(
         tag: origin.tag,
         function: origin.function,
         is_remote: origin.is_remote,
-        table_set: origin.table_set,
         mpt_index: origin.mpt_index,
-        virtual_page: origin.virtual_page,
         va: origin.va,
         length: origin.length,
         is_split: origin.is_split,
@@ -801,7 +790,6 @@ fn land<'a>(
         split_toggle: origin.split_toggle,
         index: origin.index,
         admission: origin.admission,
-        epoch: origin.epoch,
         status,
         hop,
         address: is_ok.repeat(64) & address,
@@ -834,11 +822,11 @@ fn land<'a>(
     let index_low = plan.low_index.low_bits(WORD_BITS);
     let first = wanted_word.resize(WORD_BITS + 1) - index_low.resize(WORD_BITS + 1);
     let position = is_leaf.mux(index_low, plan.middle_index.low_bits(WORD_BITS));
-    let fails = is_failed | is_absent | (is_pointer & is_misaligned) | is_failure;
+    let fails = is_failed | is_absent | (is_pointer & is_misaligned);
     let walk = SlotWalk {
         table_set: origin.table_set,
         mpt_index: origin.mpt_index,
-        epoch: origin.epoch.low_bits(REGION_EPOCH_BITS),
+        epoch: origin.epoch,
         virtual_page: origin.virtual_page,
         lower_number: plan.lower_number,
         upper_number: plan.upper_number,
@@ -849,13 +837,11 @@ fn land<'a>(
         is_root: number.none(),
         is_in_place: position.eq(wanted_word),
         is_cacheable: plan.is_cacheable & !fails,
-        is_direct,
         remaining: is_pointer.repeat(2) & remaining,
         errors,
-        root_page,
     };
     let read = Read { is_void: is_bad, number: next_number, context, level: remaining - 1 };
-    let valid = (is_leaf | is_pointer | is_direct | is_failure).named("has_landed");
+    let valid = (is_leaf | is_pointer).named("has_landed");
     Landing {
         next_read: Offer { valid: is_pointer, read: (read, sum) },
         failed: is_pointer & is_bad,
@@ -897,34 +883,27 @@ fn fill<'a>(b: &'a Builder<'a>, config: &Config, flush: Signal<'a>, landed: &Lan
     let found = words.read(slot, always);
     let f1_valid = (!flush & (is_wanted | is_neighbour)).delay_reset("f1_valid");
     let f1_is_wanted = is_wanted.delay("f1_is_wanted");
-    let f1_is_line = !(is_wanted & landed.walk.is_direct);
-    let f1_is_line = f1_is_line.delay("f1_is_line");
     let f1_word = word.delay("f1_word");
     let walk = walks.read(slot.delay("f1_slot"), always);
 
     // Stage 2: all words but the one are made zero, so that an OR selects; distance from the wanted word, with its sign.
     let no_word = b.literal(0, PAGE_BITS + 1);
     let distance = f1_word.resize(WORD_BITS + 1) - found.wanted.resize(WORD_BITS + 1);
-    let no_distance = b.literal(0, WORD_BITS + 1);
-    let distance = f1_is_line.mux(distance, no_distance).delay("f2_distance");
+    let distance = distance.delay("f2_distance");
     let f2_words: Vec<_> = found
         .list()
         .into_iter()
         .skip(1)
         .zip(0u128..)
-        .map(|((name, value), number)| {
-            let is_it = f1_is_line & f1_word.is(number);
-            is_it.mux(value, no_word).delay(&format!("f2_{name}"))
-        })
+        .map(|((name, value), number)| f1_word.is(number).mux(value, no_word).delay(&format!("f2_{name}")))
         .collect();
     let f2_valid = (!flush & f1_valid).delay_reset("f2_valid");
     let f2_is_wanted = f1_is_wanted.delay("f2_is_wanted");
     let f2_word = f1_word.delay("f2_word");
 
     // Stage 3: the word, its number, and the checks.
-    let root = walk.is_direct.repeat(PAGE_BITS) & walk.root_page;
     let selected = or_all(&f2_words);
-    let page = selected.high_bits(PAGE_BITS) | root;
+    let page = selected.high_bits(PAGE_BITS);
     let is_unaligned = selected.bit(0);
     let is_page = walk.remaining.none();
     let is_lower = walk.remaining.bit(0);

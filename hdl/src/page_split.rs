@@ -10,7 +10,7 @@
 //! it. From here on in order, the oldest request never waits for a younger one.
 //!
 //! **Handshake.** Channel `checked` in, valid only: a place was reserved on admission, and `place_freed` gives it back.
-//! Channel `held` in, one cycle before its `checked`. Channel `piece` out, valid only, and channel `held_out` two cycles
+//! Channel `held` in, one cycle before its `checked`. Channel `piece` out, valid only, and channel `held_out` one cycle
 //! later. A piece is sent only when everything that it may need is reserved: a context of the walker, and a place among the
 //! single responses, or a slot of its split context.
 //!
@@ -197,12 +197,14 @@ impl PageSplit {
         let single = (!config.in_order).then(|| Credit::new(b, "single_credit", config.response_depth));
         let slots = Credit::new(b, "long_slots", config.split_pages);
         let long_open = b.register_reset("long_open", 1, 0);
-        // A walk and a single response may be had. One register for both, whatever the piece needs.
+        // A walk and a single response may be had, and no cycle without a piece is wanted. One register for all, whatever the
+        // piece needs.
         let may_answer = b.register_reset("may_answer", 1, 1);
-        may_answer.next(match &single {
+        let has_places = match &single {
             Some(single) => walk.next_available & single.next_available,
             None => walk.next_available,
-        });
+        };
+        may_answer.next(has_places & !b.input("gap_wanted", 1));
 
         // The request whose pieces are being sent.
         let current_valid = b.register_reset("current_valid", 1, 0);
@@ -297,6 +299,9 @@ impl PageSplit {
             page_shift: now.page_shift,
             virtual_page: now.virtual_page,
             page_index: now.page_index,
+            hop_num: now.hop_num,
+            ba_pg_sz: now.ba_pg_sz,
+            is_flat: now.is_flat,
             epoch: now.epoch,
             is_split: cut(is_split.value, false),
             split_context: piece_context,
@@ -317,7 +322,7 @@ impl PageSplit {
             input_channel(b, "held", Held::widths(config)),
             b.input("held_valid", 1),
         );
-        output_channel(b, "held_out", held.read(now.held.delay("piece_held"), b.flag(true)));
+        output_channel(b, "held_out", held.read(now.held, b.flag(true)));
         b.name().into()
     }
 }

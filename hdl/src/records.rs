@@ -246,20 +246,40 @@ record! {
 }
 
 record! {
-    /// One page to walk, for a request or for the context port.
-    pub struct WalkRequest(config) {
+    /// What a walk depends on. The walker begins with it before it is known whether there is a walk.
+    pub struct WalkStart(config) {
         /// 1: queue-buffer walk of the context port. 0: page of a request.
         is_context: 1,
+        /// Table set of the function.
+        table_set: config.table_set_bits(),
+        /// Index of the MPT entry, for the TLB and events.
+        mpt_index: key::INDEX_BITS,
+        /// Low bits of the packed [`Epoch`].
+        epoch: REGION_EPOCH_BITS,
+        /// Bus address of the root table, or of the page where `hop` is 0.
+        root: 64,
+        /// Hops, 0 to 3.
+        hop: 2,
+        /// Size of a lower table page, log2(bytes) - 12.
+        ba_pg_sz: 4,
+        /// Page index within the table.
+        index: 32,
+        /// 1: an index at or above `count` fails.
+        check_index: 1,
+        /// Pages of the table.
+        count: 32,
+    }
+}
+
+record! {
+    /// A page to be walked, for a request or for the context port, two cycles after its [`WalkStart`]: what goes along.
+    pub struct WalkRequest(config) {
         /// As on the port.
         tag: config.tag_bits,
         /// As on the port.
         function: config.function_bits,
         /// The operation is remote: decides the wire class of a failure.
         is_remote: 1,
-        /// Table set of the function.
-        table_set: config.table_set_bits(),
-        /// Index of the MPT entry, for the TLB and events.
-        mpt_index: key::INDEX_BITS,
         /// Virtual page number (va >> page shift), low 32 bits, for the TLB.
         virtual_page: 32,
         /// Virtual address of the piece, for events.
@@ -274,6 +294,18 @@ record! {
         split_slot: config.split_page_bits(),
         /// Toggle with which the answer is written to the split buffer.
         split_toggle: 1,
+        /// Packed [`Admission`].
+        admission: ADMISSION_BITS,
+    }
+}
+
+record! {
+    /// A queue-buffer walk of the context port.
+    pub struct ContextWalk(config) {
+        /// As on the port.
+        tag: config.tag_bits,
+        /// As on the port.
+        function: config.function_bits,
         /// Bus address of the root table, or of the page where `hop` is 0.
         root: 64,
         /// Hops, 0 to 3.
@@ -286,12 +318,10 @@ record! {
         check_index: 1,
         /// Pages of the table.
         count: 32,
-        /// Added to the page address to give the answer; within a page, of 2^30 bytes at most, unless there are no hops.
+        /// Added to the page address to give the answer; not 0 only where there are no hops.
         offset: 64,
         /// Packed [`Admission`].
         admission: ADMISSION_BITS,
-        /// Packed [`Epoch`].
-        epoch: EPOCH_BITS,
     }
 }
 
@@ -307,11 +337,7 @@ record! {
         /// As in the request.
         is_remote: 1,
         /// As in the request.
-        table_set: config.table_set_bits(),
-        /// As in the request.
         mpt_index: key::INDEX_BITS,
-        /// As in the request.
-        virtual_page: 32,
         /// As in the request.
         va: 64,
         /// As in the request.
@@ -334,8 +360,6 @@ record! {
         address: 64,
         /// Packed [`Admission`].
         admission: ADMISSION_BITS,
-        /// Packed [`Epoch`].
-        epoch: EPOCH_BITS,
     }
 }
 
@@ -455,6 +479,8 @@ record! {
         ba_pg_sz: 4,
         /// PBL_SIZE.
         page_count: 32,
+        /// There are no hops, and PBL_BA and PBL_SIZE say that page 0 is there, at a multiple of 4 KiB: it needs no walk.
+        is_flat: 1,
     }
 }
 
@@ -525,6 +551,12 @@ record! {
         virtual_page: 32,
         /// Page index of `va` in the page table.
         page_index: 32,
+        /// PBL_HOP_NUM.
+        hop_num: 2,
+        /// PBL_BA_PG_SZ.
+        ba_pg_sz: 4,
+        /// As in the [`MptLine`].
+        is_flat: 1,
         /// Packed [`Epoch`], of which the TLB needs the low bits.
         epoch: REGION_EPOCH_BITS,
     }
@@ -543,10 +575,6 @@ record! {
         admission: ADMISSION_BITS,
         /// PBL_BA.
         root: 61,
-        /// PBL_HOP_NUM.
-        hop_num: 2,
-        /// PBL_BA_PG_SZ.
-        ba_pg_sz: 4,
         /// PBL_SIZE.
         page_count: 32,
     }
@@ -577,6 +605,12 @@ record! {
         virtual_page: 32,
         /// Page index in the page table.
         page_index: 32,
+        /// PBL_HOP_NUM.
+        hop_num: 2,
+        /// PBL_BA_PG_SZ.
+        ba_pg_sz: 4,
+        /// As in the [`MptLine`].
+        is_flat: 1,
         /// Low bits of the packed [`Epoch`].
         epoch: REGION_EPOCH_BITS,
         /// A piece of a request of several pages.
@@ -623,16 +657,6 @@ record! {
         offset: 30,
         /// Virtual page number, low 32 bits.
         virtual_page: 32,
-        /// Page index in the page table.
-        page_index: 32,
-        /// PBL_BA.
-        root: 61,
-        /// PBL_HOP_NUM.
-        hop_num: 2,
-        /// PBL_BA_PG_SZ.
-        ba_pg_sz: 4,
-        /// PBL_SIZE.
-        page_count: 32,
         /// A piece of a request of several pages.
         is_split: 1,
         /// Split context, where `is_split`.

@@ -294,6 +294,7 @@ impl TablePort {
             retry_registers.map(|(field, width)| b.register(&format!("retry_{field}"), width)).collect();
         let mut retry_values = retry_registers.iter().map(|register| register.value);
         let retry = Request::widths(config).map(&mut |_, _| retry_values.next().expect("one register per field"));
+        let (walk_line, hem_line) = (walk.line, hem.line);
         let s0 = mux_record(retry_valid.value, retry, mux_record(is_walk, walk, hem));
         let s0_bucket = hash(s0.line, bucket_bits).named("s0_bucket");
 
@@ -306,8 +307,9 @@ impl TablePort {
         let s2_issued = b.register_reset("s2_issued", 1, 0);
         let open_reads = b.register_reset("open_reads", read_bits + 1, 0);
         let ar_valid = b.register_reset("ar_valid", 1, 0);
-        let is_quiet = concat(&[open_reads.value, s1_valid, s2_issued.value, ar_valid.value, retry_valid.value]).none();
-        let is_quiet = (is_quiet & free.valid).named("is_quiet");
+        let has_open = b.register_reset("has_open", 1, 0);
+        let is_empty = !(has_open.value | s1_valid | s2_issued.value | ar_valid.value | retry_valid.value);
+        let is_quiet = (is_empty & free.valid).named("is_quiet");
         let offers_early = (is_quiet & is_asked).named("offers_early");
         let s1_is_offered = offers_early.delay_reset("s1_is_offered");
         let s1_is_elder = retry_is_elder.value.delay_reset("s1_is_elder");
@@ -374,7 +376,8 @@ impl TablePort {
         retry_is_elder.next(fail & (s1_is_elder | !retry_is_elder.value));
         free.take(issue);
         ar_valid.next(offers_early | (issue & !s1_is_offered) | (ar_valid.value & !arready));
-        ar_line.next_if(ar_open, is_quiet.mux(s0.line, s1.line));
+        // Not off `s0`, whose select for what is tried again would be another LUT.
+        ar_line.next_if(ar_open, is_quiet.mux(is_walk.mux(walk_line, hem_line), s1.line));
         ar_generation.next_if(ar_open, generation);
         let ar_id = free.number.hold("ar_id", ar_open);
         b.output("arvalid", ar_valid.value);
@@ -440,7 +443,9 @@ impl TablePort {
         let fresh = landed.delay_reset("fresh_valid");
         let fresh_read = beat.read.delay("fresh_read");
         let count_bits = open_reads.value.width();
-        open_reads.next(open_reads.value + s2_issued.value.resize(count_bits) - fresh.resize(count_bits));
+        let open_next = open_reads.value + s2_issued.value.resize(count_bits) - fresh.resize(count_bits);
+        open_reads.next(open_next);
+        has_open.next(open_next.any());
         let fresh_issued = issued_memory.read(beat.read, always);
         for (memory, way) in close_toggles.iter().zip(0u128..) {
             memory.write_word(

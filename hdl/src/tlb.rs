@@ -1,11 +1,12 @@
 //! The TLB: page translations of all page sizes in one set-associative cache.
 //!
 //! **Purpose.** Finds the page of a piece. The key is {epochs, table set, MPT index, virtual page number}, low 32 bits of
-//! va >> page shift, which within one region is as exact as the page index, whatever the page size. Pieces that need no
-//! translation pass through.
+//! va >> page shift, which within one region is as exact as the page index, whatever the page size. Page 0 of a flat region
+//! is where its root is, and is not looked up. Pieces that need no translation pass through.
 //!
-//! **Handshake.** Channel `piece` in and channel `looked_up` out two cycles later, both valid only; channel `held` comes
-//! in that cycle. Channel `fill` in (from the MTR walker), valid only: a page is entered or, as
+//! **Handshake.** Channel `piece` in and channel `looked_up` out two cycles later, both valid only; channel `held` comes in
+//! the cycle between, in which channel `start` goes out, valid only: what the walk would begin with, should the piece need
+//! one. Channel `fill` in (from the MTR walker), valid only: a page is entered or, as
 //! [`Cache`] says, dropped.
 //!
 //! **Latency and throughput.** Two cycles from `piece` to `looked_up`; one piece and one fill per cycle.
@@ -21,8 +22,8 @@
 //! **Limits.** `tlb_sets` times `tlb_ways` pages.
 
 use crate::prim::{Cache, CacheKey, CacheShape, Design, Signal, concat, delay_record, input_channel, output_channel};
-use crate::records::{Held, LookedUp, Piece, REGION_EPOCH_BITS, TlbFill};
-use keywalk_contract::{Config, key::INDEX_BITS};
+use crate::records::{Held, LookedUp, Piece, REGION_EPOCH_BITS, TlbFill, WalkStart};
+use keywalk_contract::{Config, key::INDEX_BITS, mpt_entry::PBL_BA_SHIFT};
 
 /// Bits of a page address above the smallest page.
 const PAGE_BITS: u32 = 52;
@@ -53,8 +54,13 @@ impl Tlb {
         };
 
         // Stage 0: read.
-        let lookup =
-            key(piece_valid & piece.is_translated, piece.epoch, piece.table_set, piece.mpt_index, piece.virtual_page);
+        let lookup = key(
+            piece_valid & piece.is_translated & !piece.is_flat,
+            piece.epoch,
+            piece.table_set,
+            piece.mpt_index,
+            piece.virtual_page,
+        );
         let entry = key(fill_valid, fill.epoch, fill.table_set, fill.mpt_index, fill.virtual_page);
         let cache = Cache::new(b, "pages", shape, b.input("flush", 1), lookup, entry, fill.page);
         b.output("ready", cache.ready);
@@ -72,13 +78,33 @@ impl Tlb {
         let s2_valid = s1_valid.delay_reset("s2_valid");
         b.output("early_split_context", s1.split_context);
         b.output("early_split_slot", s1.split_slot);
+        let held = input_channel(b, "held", Held::widths(config));
+        let start = WalkStart {
+            is_context: b.flag(false),
+            table_set: s1.table_set,
+            mpt_index: s1.mpt_index,
+            epoch: s1.epoch,
+            root: held.root.concat(b.literal(0, PBL_BA_SHIFT)),
+            hop: s1.hop_num,
+            ba_pg_sz: s1.ba_pg_sz,
+            index: s1.page_index,
+            check_index: b.flag(true),
+            count: held.page_count,
+        };
+        b.output("start_valid", s1_valid);
+        output_channel(b, "start", start);
+        // Page 0 of a table without hops is where the root is.
+        let is_flat = (s1.is_translated & s1.is_flat & s1.page_index.none()).named("s1_is_flat");
+        let flat_page = (held.root.high_bits(PAGE_BITS) & is_flat.repeat(PAGE_BITS)).delay("s2_flat_page");
+        let is_flat = is_flat.delay("s2_page_is_flat");
+        let held = delay_record(held, "s2_held");
 
         // Stage 2: select the page and add the offset.
-        let held = input_channel(b, "held", Held::widths(config));
-        let translated = (cache.value + s2_offset.bits(29, 12).resize(PAGE_BITS)).concat(s2.va.low_bits(12));
+        let translated =
+            ((cache.value | flat_page) + s2_offset.bits(29, 12).resize(PAGE_BITS)).concat(s2.va.low_bits(12));
         let has_no_address = s2_is_error | s2.is_empty;
         let address = s2.is_translated.mux(translated, s2.va);
-        let is_miss = s2.is_translated & !cache.hit;
+        let is_miss = s2.is_translated & !cache.hit & !is_flat;
         let looked_up = LookedUp {
             tag: held.tag,
             function: held.function,
@@ -93,11 +119,6 @@ impl Tlb {
             address: (!has_no_address).repeat(64) & address,
             offset: s2_offset,
             virtual_page: s2.virtual_page,
-            page_index: s2.page_index,
-            root: held.root,
-            hop_num: held.hop_num,
-            ba_pg_sz: held.ba_pg_sz,
-            page_count: held.page_count,
             is_split: s2.is_split,
             split_context: s2.split_context,
             split_slot: s2.split_slot,
@@ -109,7 +130,7 @@ impl Tlb {
         };
         b.output("looked_up_valid", s2_valid);
         output_channel(b, "looked_up", looked_up);
-        b.output("hit", cache.hit.delay_reset("hit_q"));
+        b.output("hit", (cache.hit | (s2_valid & is_flat)).delay_reset("hit_q"));
         b.output("missed", (s2_valid & is_miss).delay_reset("missed_q"));
         b.name().into()
     }

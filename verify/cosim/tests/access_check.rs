@@ -24,7 +24,9 @@ const LEAVING_CYCLES: u64 = 2;
 /// Cycles from a request to `checked`.
 const LATENCY_CYCLES: u64 = 3;
 /// What is kept of the entry for the pieces, beside the request.
-const HELD_OF_LINE: [&str; 4] = ["root", "hop_num", "ba_pg_sz", "page_count"];
+const HELD_OF_LINE: [&str; 2] = ["root", "page_count"];
+/// What goes along with the request.
+const CHECKED_OF_LINE: [&str; 3] = ["hop_num", "ba_pg_sz", "is_flat"];
 
 /// Register bits that the checks obey.
 #[derive(Clone, Copy, Debug)]
@@ -219,7 +221,7 @@ struct Expected {
     case: Case,
     outcome: Outcome,
     beat: Beat,
-    /// The fields of [`HELD_OF_LINE`], where the entry is there.
+    /// The fields of [`HELD_OF_LINE`] and [`CHECKED_OF_LINE`], where the entry is there.
     line: HashMap<String, u128>,
     /// Number under which the rest of it is kept, where it goes to the page split.
     number: u128,
@@ -311,7 +313,10 @@ impl Rig {
             let page_shift = u128::from(case.entry.page_shift - 12);
             self.bench[entries].push(now + FOUND_CYCLES, [("page_shift".to_owned(), page_shift)]);
             for (name, width) in self.bench[entries].ports() {
-                if let Some(name) = name.strip_prefix("line_").filter(|name| HELD_OF_LINE.contains(name)) {
+                if let Some(name) = name
+                    .strip_prefix("line_")
+                    .filter(|name| HELD_OF_LINE.contains(name) || CHECKED_OF_LINE.contains(name))
+                {
                     line.insert(name.to_owned(), u128::from(self.random.next_u64()) & ((1 << width) - 1));
                 }
             }
@@ -397,7 +402,7 @@ fn check_held(expected: &Expected, beat: &Beat) -> Result<(), Error> {
         ("is_remote", expected.case.is_remote().into()),
         ("admission", expected.beat.get("admission")?),
     ];
-    fields.extend(expected.line.iter().map(|(name, value)| (name.as_str(), *value)));
+    fields.extend(HELD_OF_LINE.iter().filter_map(|name| Some((*name, *expected.line.get(*name)?))));
     check_fields(beat, &fields, &expected.case)
 }
 
@@ -433,6 +438,7 @@ fn check(expected: &Expected, beat: &Beat) -> Result<(), Error> {
             ("virtual_page", first_page & 0xffff_ffff),
             ("page_index", page_index),
         ]);
+        fields.extend(CHECKED_OF_LINE.map(|name| (name, expected.line[name])));
     }
     check_fields(beat, &fields, case)
 }

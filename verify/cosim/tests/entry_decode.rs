@@ -34,6 +34,9 @@ fn decode(entry: &Entry, page_shift_base: u32) -> HashMap<&'static str, u128> {
     let is_window = get(mpt_entry::MR_MW);
     let rights = Operation::ALL.iter().map(|operation| operation.right().map_or(1, get) << operation.code());
     let wraps = va + length > 1 << 64;
+    let root = get(mpt_entry::PBL_BA) << 3;
+    let has_page_0 = get(mpt_entry::PBL_SIZE) > 0 && root > 0 && root % 4096 == 0;
+    let is_flat = get(mpt_entry::PBL_HOP_NUM) == 0 && has_page_0;
     let mut fields: HashMap<_, _> = [
         ("key", get(mpt_entry::LKEY)),
         ("pd", get(mpt_entry::PD)),
@@ -52,6 +55,7 @@ fn decode(entry: &Entry, page_shift_base: u32) -> HashMap<&'static str, u128> {
         ("hop_num", get(mpt_entry::PBL_HOP_NUM)),
         ("ba_pg_sz", get(mpt_entry::PBL_BA_PG_SZ)),
         ("page_count", get(mpt_entry::PBL_SIZE)),
+        ("is_flat", is_flat.into()),
     ]
     .into();
     if length == 0 {
@@ -174,7 +178,20 @@ impl Rig {
     }
 
     fn push_random(&mut self) -> Result<(), Error> {
-        let entry = random_entry(&mut self.random);
+        let mut entry = random_entry(&mut self.random);
+        if self.random.random_range(0..4) == 0 {
+            // All but flat, or flat: one of four things may be wrong.
+            put(&mut entry, mpt_entry::PBL_HOP_NUM, 0);
+            put(&mut entry, mpt_entry::PBL_BA, self.random.random_range(1..1 << 52) << 9);
+            put(&mut entry, mpt_entry::PBL_SIZE, 1 << self.random.random_range(0..32));
+            match self.random.random_range(0..8) {
+                0 => put(&mut entry, mpt_entry::PBL_HOP_NUM, self.random.random_range(1..4)),
+                1 => put(&mut entry, mpt_entry::PBL_BA, 1 << self.random.random_range(0..9)),
+                2 => put(&mut entry, mpt_entry::PBL_BA, 0),
+                3 => put(&mut entry, mpt_entry::PBL_SIZE, 0),
+                _ => {}
+            }
+        }
         let table_set = self.random.random_range(0..2);
         let status = if self.random.random_range(0..8) > 0 { 0 } else { self.random.random_range(1..=255) };
         self.push(&entry, table_set, status)

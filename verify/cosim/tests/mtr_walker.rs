@@ -2,6 +2,8 @@
 //! errors. What it enters into the TLB is seen on a port; what it enters into its caches shows in the reads that later
 //! walks save.
 
+#[path = "common/late_inputs.rs"]
+mod late_inputs;
 #[path = "common/line_requests.rs"]
 mod line_requests;
 
@@ -9,6 +11,7 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use keywalk_contract::{Config, Status};
 use keywalk_cosim::{Beat, Bench, Dut, Error, Handle, Input, Output, Stall, StreamDriver, StreamSink, dut};
+use late_inputs::LateInputs;
 use line_requests::{LineRequest, LineRequests};
 use rand::{Rng, RngExt};
 use rand_chacha::ChaCha8Rng;
@@ -167,9 +170,8 @@ impl Walk {
             is_good.then_some(Fill { owner: self.owner, virtual_page, page: page >> 12 })
         };
         let wanted = enter(0, outcome.page);
-        let Some(&(_, address)) = outcome.reads.last() else {
-            return Fills { wanted, beside: Vec::new() };
-        };
+        // Where nothing is read, nothing is entered.
+        let Some(&(_, address)) = outcome.reads.last() else { return Fills::default() };
         let word = address as i64 >> 3 & 7;
         let is_aligned = i64::from(self.index) & 7 == word;
         let beside = (0..8i64).filter_map(|other| {
@@ -274,6 +276,16 @@ impl Owner {
     }
 }
 
+/// The request of a walk, by field.
+type Fields = BTreeMap<&'static str, u128>;
+
+/// What a walk begins with, with a field of the page in the epoch.
+const START_FIELDS: [&str; 10] =
+    ["is_context", "table_set", "mpt_index", "epoch", "root", "hop", "ba_pg_sz", "index", "check_index", "count"];
+/// Cycles from the beginning of a walk to its offset, and to everything else, which says that there is one.
+const OFFSET_CYCLES: u64 = 1;
+const WALK_CYCLES: u64 = 2;
+
 /// Pulses that are counted.
 const PULSES: [&str; 9] = [
     "lower_hit",
@@ -292,7 +304,13 @@ struct Rig {
     bench: Bench,
     config: Config,
     random: ChaCha8Rng,
-    walks: Handle<StreamDriver>,
+    walks: Handle<LateInputs>,
+    /// Of 100 cycles in which a walk waits for the walker, those in which none begins.
+    walk_stall_percent: u32,
+    /// Walks that were accepted, the cycles in which others will be, and those in which walks began.
+    accepted: u64,
+    accepting: VecDeque<u64>,
+    began: VecDeque<u64>,
     results: Handle<StreamSink>,
     line_requests: Handle<LineRequests>,
     lines: Handle<StreamDriver>,
@@ -323,11 +341,11 @@ struct Rig {
     /// Level and address of every read so far.
     reads_seen: Vec<(u8, u64)>,
     /// Requests given to the walker, by `va`, with what is to come out.
-    expected: HashMap<u128, (Beat, Outcome)>,
+    expected: HashMap<u128, (Fields, Outcome)>,
     next_va: u128,
     received: u64,
     /// Walks that wait until the walker has a context for them.
-    waiting: VecDeque<Beat>,
+    waiting: VecDeque<Fields>,
     /// Walks under way that have a context.
     in_flight: u64,
     /// Cycles in which contexts were given back that are not to be used yet.
@@ -342,7 +360,11 @@ impl Rig {
         let config = design.config().expect("the walker is generated from a configuration");
         let mut bench = Bench::new(design, seed);
         let mut rig = Self {
-            walks: bench.driver("walk", stalls.walks)?,
+            walks: LateInputs::drive(&mut bench, |name| name.starts_with("start_") || name.starts_with("walk_"))?,
+            walk_stall_percent: stalls.walks_percent,
+            accepted: 0,
+            accepting: VecDeque::new(),
+            began: VecDeque::new(),
             results: bench.sink("result", Stall::NEVER)?,
             line_requests: LineRequests::take(&mut bench, stalls.requests_percent)?,
             lines: bench.driver("line", Stall::NEVER)?,
@@ -398,7 +420,9 @@ impl Rig {
         self.counts.clear();
         self.filled.clear();
         self.bench.reset(3)?;
-        self.received = self.bench[self.walks].accepted();
+        self.began.clear();
+        self.accepting.clear();
+        (self.accepted, self.received) = (0, 0);
         let (ready, caches_ready) = (self.ready, self.caches_ready);
         let sets = self.config.mtr_lower_sets.max(self.config.mtr_upper_sets);
         let limit_cycles = u64::from(self.config.walk_contexts.max(sets)) + 10;
@@ -434,32 +458,47 @@ impl Rig {
 
     /// A walk for the walker, which gets it when it has a context for it. Memory must be as it is to be.
     fn push(&mut self, walk: Walk) -> Result<Outcome, Error> {
-        let shape = self.bench[self.walks].channel().shape().clone();
-        let mut beat = Beat::zero(&shape);
-        for field in shape.fields() {
-            let any = u128::from(self.random.next_u64());
-            beat.set(&field.name, any & ((1 << field.width) - 1))?;
+        let ports: Vec<_> = self.bench[self.walks].ports().collect();
+        let mut fields = Fields::new();
+        for (port, width) in ports {
+            let (_, name) = port.split_once('_').expect("ports are named by channel and field");
+            fields.insert(name, u128::from(self.random.next_u64()) & ((1 << width) - 1));
         }
-        beat.set("va", self.next_va)?;
-        beat.set("is_context", walk.is_context.into())?;
-        beat.set("table_set", walk.owner.table_set.into())?;
-        beat.set("mpt_index", walk.owner.mpt_index.into())?;
-        let epoch = beat.get("epoch")? >> 14 << 14 | u128::from(walk.owner.epoch);
-        beat.set("epoch", epoch)?;
-        beat.set("virtual_page", walk.virtual_page.into())?;
-        beat.set("root", walk.root.into())?;
-        beat.set("hop", walk.hop.into())?;
-        beat.set("ba_pg_sz", walk.ba_pg_sz.into())?;
-        beat.set("index", walk.index.into())?;
-        beat.set("check_index", walk.check_index.into())?;
-        beat.set("count", walk.count.into())?;
-        beat.set("offset", walk.offset.into())?;
+        fields.extend([
+            ("va", self.next_va),
+            ("is_context", walk.is_context.into()),
+            ("table_set", walk.owner.table_set.into()),
+            ("mpt_index", walk.owner.mpt_index.into()),
+            ("epoch", walk.owner.epoch.into()),
+            ("virtual_page", walk.virtual_page.into()),
+            ("root", walk.root.into()),
+            ("hop", walk.hop.into()),
+            ("ba_pg_sz", walk.ba_pg_sz.into()),
+            ("index", walk.index.into()),
+            ("check_index", walk.check_index.into()),
+            ("count", walk.count.into()),
+            ("offset", walk.offset.into()),
+            ("valid", 1),
+        ]);
         let outcome = walk.outcome(&self.memory, self.controls);
-        self.waiting.push_back(beat.clone());
-        self.expected.insert(self.next_va, (beat, outcome.clone()));
+        self.waiting.push_back(fields.clone());
+        self.expected.insert(self.next_va, (fields, outcome.clone()));
         // Distinct, and every bit takes part.
         self.next_va = self.next_va.wrapping_add(0x9e37_79b9_7f4a_7c15) & u128::from(u64::MAX);
         Ok(outcome)
+    }
+
+    /// Has a walk begin in that cycle.
+    fn begin(&mut self, cycle: u64, walk: &Fields) {
+        let walks = self.walks;
+        let start = START_FIELDS.map(|name| (format!("start_{name}"), walk[name]));
+        self.bench[walks].push(cycle, start);
+        self.bench[walks].push(cycle + OFFSET_CYCLES, [("start_offset".to_owned(), walk["offset"])]);
+        let others = walk.iter().filter(|(name, _)| !START_FIELDS.contains(name) && **name != "offset");
+        let others: Vec<_> = others.map(|(name, value)| (format!("walk_{name}"), *value)).collect();
+        self.bench[walks].push(cycle + WALK_CYCLES, others);
+        self.began.push_back(cycle);
+        self.accepting.push_back(cycle + WALK_CYCLES);
     }
 
     /// One cycle, with the table port's part and all checks.
@@ -470,12 +509,14 @@ impl Rig {
             self.in_flight -= 1;
         }
         let has_context = self.in_flight < self.config.walk_contexts.into();
-        if has_context
-            && self.bench[self.walks].pending() == 0
-            && let Some(walk) = self.waiting.pop_front()
-        {
-            self.bench[self.walks].push(walk);
+        let is_open = has_context && self.random.random_range(0..100) >= self.walk_stall_percent;
+        if is_open && let Some(walk) = self.waiting.pop_front() {
+            self.begin(now, &walk);
             self.in_flight += 1;
+        }
+        if self.accepting.front() == Some(&now) {
+            self.accepting.pop_front();
+            self.accepted += 1;
         }
         self.bench.cycle()?;
         while let Some(read) = self.bench[self.line_requests].pop() {
@@ -509,7 +550,7 @@ impl Rig {
             self.check(&result.beat)?;
         }
         let is_idle = self.bench.model().get(self.idle) == 1;
-        if self.bench[self.walks].accepted() != self.received {
+        if self.accepted != self.received {
             assert!(!is_idle, "idle in cycle {} with a walk under way", self.bench.cycles());
         } else if self.returned.is_empty() {
             assert!(is_idle, "not idle in cycle {}", self.bench.cycles());
@@ -567,7 +608,7 @@ impl Rig {
                 "status" => u128::from(outcome.status.code()),
                 "hop" => u128::from(outcome.hop),
                 "address" => u128::from(outcome.address),
-                _ => request.get(name)?,
+                _ => request[name],
             };
             assert_eq!(actual, wanted, "{name} of {result:?}, answer to {request:?}; expected {outcome:?}");
         }
@@ -629,13 +670,13 @@ impl Rig {
 /// How often walks, the taking of reads, and lines wait.
 #[derive(Clone, Copy)]
 struct Stalls {
-    walks: Stall,
+    walks_percent: u32,
     requests_percent: u32,
     lines_percent: u32,
 }
 
-const NO_STALLS: Stalls = Stalls { walks: Stall::NEVER, requests_percent: 0, lines_percent: 0 };
-const SOME_STALLS: Stalls = Stalls { walks: Stall::percent(20).up_to(8), requests_percent: 60, lines_percent: 50 };
+const NO_STALLS: Stalls = Stalls { walks_percent: 0, requests_percent: 0, lines_percent: 0 };
+const SOME_STALLS: Stalls = Stalls { walks_percent: 45, requests_percent: 60, lines_percent: 50 };
 
 /// The walker with few contexts, which all memories in LUT RAM serve, and with as many as it has by default.
 const DESIGNS: [&Dut; 2] = [&dut::MTR_WALKER, &dut::MTR_WALKER_DEFAULT];
@@ -649,8 +690,7 @@ fn least_cycles(config: &Config, walks: u64, lines: u64, occupancy_cycles: u64) 
 fn each_hop_reads_its_tables_and_takes_the_time_it_should() -> Result<(), Error> {
     DESIGNS.into_iter().try_for_each(|design| {
         let mut rig = Rig::new(design, 1, Controls::RESET, NO_STALLS)?;
-        let (walks, lines) = (rig.walks, rig.lines);
-        rig.bench[walks].record_acceptances();
+        let lines = rig.lines;
         rig.bench[lines].record_acceptances();
         for hop in 0..4 {
             let walk = Walk { offset: 0x123, ..Walk::plain(hop, 0x4_0000_0008, 1000 * 1000) };
@@ -676,7 +716,7 @@ fn each_hop_reads_its_tables_and_takes_the_time_it_should() -> Result<(), Error>
                 let cycle = rig.bench.cycles();
                 let reads = rig.reads_seen.len();
                 rig.cycle()?;
-                if rig.bench[walks].pop_acceptance().is_some() || rig.bench[lines].pop_acceptance().is_some() {
+                if rig.began.pop_front().is_some() || rig.bench[lines].pop_acceptance().is_some() {
                     events.push(cycle);
                 }
                 if rig.reads_seen.len() > reads || rig.received > u64::from(hop) {
@@ -685,7 +725,7 @@ fn each_hop_reads_its_tables_and_takes_the_time_it_should() -> Result<(), Error>
             }
             let gaps: Vec<_> = events.windows(2).map(|pair| pair[1] - pair[0]).collect();
             let expected_gaps: &[u64] = match hop {
-                0 => &[5],
+                0 => &[6],
                 1 => &[3, 2, 1],
                 2 => &[3, 2, 1, 2, 1],
                 _ => &[3, 2, 1, 2, 1, 2, 1],
@@ -889,7 +929,7 @@ fn one_landing_per_cycle_is_sustained() -> Result<(), Error> {
             rig.latency_cycles = latency_cycles..latency_cycles + 1;
             let start = rig.bench.cycles();
             // First read 3, each read its latency and 2 for the bench and 1 for the landing, context back 2.
-            let occupancy_cycles = if hop == 0 { 5 + 2 } else { 3 + u64::from(hop) * (latency_cycles + 2 + 1) + 2 };
+            let occupancy_cycles = if hop == 0 { 6 + 2 } else { 3 + u64::from(hop) * (latency_cycles + 2 + 1) + 2 };
             let least = least_cycles(&rig.config, WALKS, WALKS * u64::from(hop), occupancy_cycles);
             while rig.received < WALKS {
                 rig.cycle()?;
@@ -916,7 +956,7 @@ fn as_many_walks_as_contexts_are_in_flight() -> Result<(), Error> {
         for _ in 0..contexts + 100 {
             rig.cycle()?;
         }
-        assert_eq!(rig.bench[rig.walks].accepted(), contexts);
+        assert_eq!(rig.accepted, contexts);
         assert_eq!(rig.reads.len() as u64, contexts);
         rig.is_holding = false;
         rig.finish(contexts * 20 + 1000, outcomes)
@@ -961,8 +1001,7 @@ fn landings_without_a_gap_do_not_starve_a_direct_walk() -> Result<(), Error> {
             rig.cycle()?;
         }
         rig.is_holding = false;
-        let walks = rig.walks;
-        while rig.bench[walks].accepted() <= contexts + 20 {
+        while rig.accepted <= contexts + 20 {
             rig.cycle()?;
             assert!(rig.bench.cycles() < contexts * 60 + 2000, "the direct walk is not accepted");
         }
@@ -981,7 +1020,7 @@ fn landings_without_a_gap_do_not_starve_a_direct_walk() -> Result<(), Error> {
 #[test]
 fn reset_forgets_walks_under_way() -> Result<(), Error> {
     DESIGNS.into_iter().try_for_each(|design| {
-        let stalls = Stalls { walks: Stall::percent(10), requests_percent: 30, lines_percent: 10 };
+        let stalls = Stalls { walks_percent: 10, requests_percent: 30, lines_percent: 10 };
         let mut rig = Rig::new(design, 9, Controls::RESET, stalls)?;
         rig.latency_cycles = 0..60;
         let mut random = rig.bench.random();

@@ -12,14 +12,24 @@ const DESIGN: &Dut = &dut::PAGE_SPLIT_ORDERED;
 /// Cycles from a request whose turn it is to its first piece.
 const RING_CYCLES: u64 = 3;
 /// Cycles from a piece to what was held of its request.
-const HELD_CYCLES: u64 = 2;
+const HELD_CYCLES: u64 = 1;
 /// Cycles without a piece, with everything coming back, after which the block counts as stuck.
 const STUCK_CYCLES: u64 = 5_000;
 /// Fields that every piece has from its request.
-const COPIED: [&str; 8] =
-    ["table_set", "mpt_index", "status", "hop", "is_translated", "is_empty", "page_shift", "epoch"];
-const HELD_FIELDS: [&str; 8] =
-    ["tag", "function", "is_remote", "admission", "root", "hop_num", "ba_pg_sz", "page_count"];
+const COPIED: [&str; 11] = [
+    "table_set",
+    "mpt_index",
+    "status",
+    "hop",
+    "is_translated",
+    "is_empty",
+    "page_shift",
+    "hop_num",
+    "ba_pg_sz",
+    "is_flat",
+    "epoch",
+];
+const HELD_FIELDS: [&str; 6] = ["tag", "function", "is_remote", "admission", "root", "page_count"];
 
 /// A request, in order of admission.
 struct Request {
@@ -84,7 +94,8 @@ struct Rig {
     piece_cycles: Vec<u64>,
 }
 
-const INPUTS: [&str; 7] = [
+const INPUTS: [&str; 8] = [
+    "gap_wanted",
     "walk_ended",
     "walk_unused",
     "single_place_freed",
@@ -237,6 +248,7 @@ impl Rig {
                 "walk_ended" => walk_ended.into(),
                 "walk_unused" => walk_unused.into(),
                 "single_place_freed" => noise,
+                "gap_wanted" => 0,
                 "slot_freed" => slot_freed.into(),
                 "long_finished" => context.is_some_and(|(_, is_long)| is_long).into(),
                 "context_freed" => context.is_some().into(),

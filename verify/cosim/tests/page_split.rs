@@ -11,15 +11,26 @@ const DESIGNS: [&Dut; 3] = [&dut::PAGE_SPLIT, &dut::PAGE_SPLIT_DEFAULT, &dut::PA
 /// Cycles from a request to its first piece, through the queue. Past the queue there are none.
 const QUEUE_CYCLES: u64 = 3;
 /// Cycles from a piece to what was held of its request.
-const HELD_CYCLES: u64 = 2;
+const HELD_CYCLES: u64 = 1;
 /// Cycles from a pulse that gives a place back to the first piece that can use it: if it is a place of a kind of which one
 /// is kept in reserve, together with another one.
 const REUSE_CYCLES: u64 = 2;
 /// The same for the end of a long request.
 const LONG_REUSE_CYCLES: u64 = 1;
 /// Fields that every piece has from its request.
-const COPIED: [&str; 8] =
-    ["table_set", "mpt_index", "status", "hop", "is_translated", "is_empty", "page_shift", "epoch"];
+const COPIED: [&str; 11] = [
+    "table_set",
+    "mpt_index",
+    "status",
+    "hop",
+    "is_translated",
+    "is_empty",
+    "page_shift",
+    "hop_num",
+    "ba_pg_sz",
+    "is_flat",
+    "epoch",
+];
 
 /// A request.
 #[derive(Clone, Copy, Debug)]
@@ -123,6 +134,9 @@ struct Rig {
     /// Ports of channel `held_out`.
     held_out: Vec<(&'static str, Output)>,
     inputs: HashMap<&'static str, Input>,
+    /// A cycle without a piece is wanted, and it was in the last cycle.
+    is_gap_wanted: bool,
+    gap_was_wanted: bool,
     walk: Places,
     single: Places,
     slots: Places,
@@ -153,10 +167,10 @@ struct Rig {
     waits_cycles: Vec<u64>,
 }
 
-const HELD_FIELDS: [&str; 8] =
-    ["tag", "function", "is_remote", "admission", "root", "hop_num", "ba_pg_sz", "page_count"];
+const HELD_FIELDS: [&str; 6] = ["tag", "function", "is_remote", "admission", "root", "page_count"];
 
-const INPUTS: [&str; 7] = [
+const INPUTS: [&str; 8] = [
+    "gap_wanted",
     "walk_ended",
     "walk_unused",
     "single_place_freed",
@@ -186,6 +200,8 @@ impl Rig {
             place_freed: bench.model().output("place_freed")?,
             held_out,
             inputs,
+            is_gap_wanted: false,
+            gap_was_wanted: false,
             walk: Places::new(config.request_walks()),
             single: Places::new(config.response_depth),
             slots: Places::new(config.split_pages),
@@ -319,6 +335,7 @@ impl Rig {
         }
         let any_context = self.random.random_range(0..u128::from(self.config.split_contexts));
         for (name, value) in [
+            ("gap_wanted", self.is_gap_wanted.into()),
             ("walk_ended", u64::from(walk_ended ^ swaps)),
             ("walk_unused", u64::from(walk_unused | swaps)),
             ("single_place_freed", self.single.give(now).into()),
@@ -338,7 +355,9 @@ impl Rig {
             }
         }
         self.bench.cycle()?;
+        let was_gap_wanted = std::mem::replace(&mut self.gap_was_wanted, self.is_gap_wanted);
         if let Some(piece) = self.pieces_pop() {
+            assert!(!was_gap_wanted, "a piece in cycle {now}, which was to be a gap");
             self.piece_cycles.push(now);
             self.check(now, &piece)?;
         }
@@ -742,7 +761,9 @@ fn random_requests_with_places_that_come_back_late() -> Result<(), Error> {
                 };
                 let request =
                     if rig.random.random_range(0..6) == 0 { rig.untranslated() } else { rig.request_of(pages) };
+                rig.is_gap_wanted = rig.random.random_range(0..8) == 0;
                 rig.send(request)?;
+                rig.is_gap_wanted = false;
                 if rig.random.random_range(0..4) == 0 {
                     let cycles = rig.random.random_range(0..20);
                     rig.run(cycles)?;

@@ -13,6 +13,8 @@ use rand_chacha::ChaCha8Rng;
 const DESIGNS: [&Dut; 3] = [&dut::TLB, &dut::TLB_DEFAULT, &dut::TLB_LEAST];
 /// Cycles from a piece to its answer.
 const LATENCY_CYCLES: u64 = 2;
+/// Cycles from a piece to what is held of its request, and to what a walk begins with.
+const HELD_CYCLES: u64 = 1;
 /// Cycles from a piece to the pulse that counts it.
 const PULSE_CYCLES: u64 = 3;
 /// Cycles from a fill to the first piece that sees its page.
@@ -164,7 +166,21 @@ struct Piece {
     length: u64,
     status: u8,
     is_translated: bool,
+    /// Of a region without hops whose page 0 is where the root is.
+    is_flat: bool,
+    page_index: u32,
 }
+
+/// A piece whose page is looked up.
+const MAPPED: Piece = Piece {
+    page: Page { epoch: 0, table_set: 0, mpt_index: 0, shift: 12, number: 0 },
+    va: 0,
+    length: 1,
+    status: 0,
+    is_translated: true,
+    is_flat: false,
+    page_index: 0,
+};
 
 /// What is to come out for a piece.
 struct Expected {
@@ -178,8 +194,16 @@ struct Expected {
 }
 
 /// What comes with a piece on `held`.
-const HELD_FIELDS: [&str; 8] =
-    ["tag", "function", "is_remote", "admission", "root", "hop_num", "ba_pg_sz", "page_count"];
+const HELD_FIELDS: [&str; 6] = ["tag", "function", "is_remote", "admission", "root", "page_count"];
+/// What a walk begins with of the piece, and the piece's field.
+const START_FIELDS: [(&str, &str); 6] = [
+    ("table_set", "table_set"),
+    ("mpt_index", "mpt_index"),
+    ("epoch", "epoch"),
+    ("hop", "hop_num"),
+    ("ba_pg_sz", "ba_pg_sz"),
+    ("index", "page_index"),
+];
 
 struct Rig {
     bench: Bench,
@@ -279,10 +303,15 @@ impl Rig {
         let cycle = self.bench.cycles();
         let mut found = None;
         if let Some(piece) = piece {
-            if piece.is_translated {
+            let held = self.random_held();
+            if piece.is_translated && piece.is_flat {
+                // The page needs no look, and no use of it is noted.
+                let root = held[HELD_FIELDS.iter().position(|name| *name == "root").expect("it is held")] as u64;
+                found = (piece.page_index == 0).then_some(root >> 9 << 12);
+            } else if piece.is_translated {
                 found = self.reference.look_up(cycle, &piece.page);
             }
-            self.push_piece(piece, found)?;
+            self.push_piece(piece, held, found)?;
         }
         if let Some((page, address)) = fill {
             self.reference.enter(cycle, &page, address);
@@ -292,7 +321,7 @@ impl Rig {
         Ok(found)
     }
 
-    fn push_piece(&mut self, piece: Piece, found: Option<u64>) -> Result<(), Error> {
+    fn push_piece(&mut self, piece: Piece, held: Vec<u128>, found: Option<u64>) -> Result<(), Error> {
         let cycle = self.bench.cycles();
         let last = piece.va.wrapping_add(piece.length).wrapping_sub(1);
         let values = [
@@ -306,11 +335,12 @@ impl Rig {
             ("is_empty", u128::from(piece.length == 0)),
             ("page_shift", u128::from(piece.page.shift - 12)),
             ("virtual_page", (piece.page.number as u32).into()),
+            ("is_flat", piece.is_flat.into()),
+            ("page_index", piece.page_index.into()),
         ];
         let shape = self.bench[self.pieces].channel().shape().clone();
         let beat = Beat::random_with(&shape, &values, &mut self.random)?;
         self.bench[self.pieces].push(beat.clone());
-        let held = self.random_held();
         self.expected.push_back(Expected { cycle, piece, beat, held, found });
         if piece.is_translated {
             self.pulses.push_back((cycle + PULSE_CYCLES, found.is_some()));
@@ -353,21 +383,25 @@ impl Rig {
         assert_eq!(model.get(self.missed) == 1, pulse == Some(false), "missed in cycle {now}");
         let is_evicted = self.reference.evicted.remove(&now);
         assert_eq!(model.get(self.evicted) == 1, is_evicted, "evicted in cycle {now}");
-        let is_due = self.expected.front().is_some_and(|expected| expected.cycle + LATENCY_CYCLES == now);
-        let expected = if is_due { self.expected.pop_front() } else { None };
-        let held = match &expected {
-            Some(expected) => expected.held.clone(),
+        let starting = self.expected.iter().find(|expected| expected.cycle + HELD_CYCLES == now);
+        let starting = starting.map(|expected| (expected.held.clone(), expected.beat.clone()));
+        let held = match &starting {
+            Some((held, _)) => held.clone(),
             None => self.random_held(),
         };
         for ((_, port, _), value) in self.held.iter().zip(&held) {
             self.bench.model_mut().set(*port, *value as u64);
         }
+        self.bench.model_mut().settle();
+        self.check_start(starting)?;
+        let is_due = self.expected.front().is_some_and(|expected| expected.cycle + LATENCY_CYCLES == now);
+        let expected = if is_due { self.expected.pop_front() } else { None };
         self.bench.cycle()?;
         assert_eq!(self.bench[self.pieces].pending() + self.bench[self.fills].pending(), 0);
         let answer = self.bench[self.answers].pop();
         assert_eq!(answer.is_some(), expected.is_some(), "an answer in cycle {now}");
         let (Some(answer), Some(expected)) = (answer, expected) else { return Ok(()) };
-        let Expected { piece, beat, found, .. } = expected;
+        let Expected { piece, beat, found, held, .. } = expected;
         self.hits += u32::from(found.is_some());
         self.misses += u32::from(piece.is_translated && found.is_none());
 
@@ -397,6 +431,22 @@ impl Rig {
             };
             assert_eq!(answer.beat.get(name)?, value, "{name} of {piece:?}, found {found:x?}");
         }
+        Ok(())
+    }
+
+    /// What a walk begins with, if a piece is looked up in this cycle.
+    fn check_start(&self, starting: Option<(Vec<u128>, Beat)>) -> Result<(), Error> {
+        let model = self.bench.model();
+        let field = |name: &str| Ok::<_, Error>(model.get_wide(model.output(&format!("start_{name}"))?));
+        assert_eq!(field("valid")? == 1, starting.is_some(), "start_valid");
+        let Some((held, beat)) = starting else { return Ok(()) };
+        let held = |name: &str| held[HELD_FIELDS.iter().position(|held| *held == name).expect("it is held")];
+        for (name, of_piece) in START_FIELDS {
+            assert_eq!(field(name)?, beat.get(of_piece)?, "start_{name}");
+        }
+        assert_eq!(field("root")?, held("root") << 3);
+        assert_eq!(field("count")?, held("page_count"));
+        assert_eq!(field("is_context")?, 0);
         Ok(())
     }
 
@@ -470,7 +520,7 @@ impl Rig {
         };
         let longest = page.offset_mask() - offset + 1;
         let length = if self.random.random_range(0..3) == 0 { longest } else { self.random.random_range(1..=longest) };
-        Piece { page, va: page.number << page.shift | offset, length, status: 0, is_translated: true }
+        Piece { page, va: page.number << page.shift | offset, length, status: 0, ..MAPPED }
     }
 
     /// Address of a page that may be cached.
@@ -511,8 +561,7 @@ fn pages_of_every_size_are_found_and_the_offset_is_added() -> Result<(), Error> 
                 page.number &= u64::MAX >> shift;
                 // Aligned to 4 KiB only.
                 let address = rig.enter(page)?;
-                let whole =
-                    Piece { page, va: page.number << shift, length: 1 << shift, status: 0, is_translated: true };
+                let whole = Piece { page, va: page.number << shift, length: 1 << shift, status: 0, ..MAPPED };
                 for _ in 0..4 {
                     let piece = rig.piece_of(page);
                     assert_eq!(rig.cycle(Some(piece), None)?, Some(address));
@@ -537,7 +586,7 @@ fn what_needs_no_page_passes_through() -> Result<(), Error> {
                 for length in [0, 1, 0x1000, 0x8000_0000, u64::from(u32::MAX)] {
                     // A length that is not legal comes with an error.
                     if status != 0 || length <= 0x8000_0000 {
-                        let piece = Piece { page, va, length, status, is_translated: false };
+                        let piece = Piece { page, va, length, status, is_translated: false, ..MAPPED };
                         rig.cycle(Some(piece), None)?;
                     }
                 }
@@ -545,6 +594,30 @@ fn what_needs_no_page_passes_through() -> Result<(), Error> {
         }
         rig.idle(LATENCY_CYCLES + 1)?;
         assert_eq!((rig.hits, rig.misses), (0, 0));
+        Ok(())
+    })
+}
+
+#[test]
+fn page_0_of_a_flat_region_needs_no_look_and_the_others_a_walk() -> Result<(), Error> {
+    DESIGNS.into_iter().try_for_each(|design| {
+        let mut rig = Rig::new(design, 12)?;
+        for _ in 0..300 {
+            let page = rig.page_in(1);
+            // What the TLB holds under that name is not asked for.
+            rig.enter(page)?;
+            let page_index = [0, 0, 1, 0x8000_0000, rig.random.next_u32()][rig.random.random_range(0..5)];
+            let piece = Piece { is_flat: true, page_index, ..rig.piece_of(page) };
+            let found = rig.cycle(Some(piece), None)?;
+            assert_eq!(found.is_some(), page_index == 0);
+            let piece = Piece { is_flat: false, ..piece };
+            assert!(rig.cycle(Some(piece), None)?.is_some(), "the page is held");
+            // Nor is it where the answer needs no page.
+            let piece = Piece { is_flat: true, is_translated: false, page_index: 0, ..piece };
+            rig.cycle(Some(piece), None)?;
+        }
+        rig.idle(LATENCY_CYCLES + 1)?;
+        assert!(rig.hits > 300 && rig.misses > 50);
         Ok(())
     })
 }
@@ -854,7 +927,8 @@ fn nothing_is_found_or_entered_while_the_tags_are_scrubbed() -> Result<(), Error
                 for cycle in 0..sets {
                     assert_eq!(rig.bench.model().get(rig.ready), 0);
                     let piece = rig.piece_of(pages[(cycle + ahead) % sets]);
-                    rig.push_piece(piece, None)?;
+                    let held = rig.random_held();
+                    rig.push_piece(piece, held, None)?;
                     // Into a set that has been scrubbed, where there is one.
                     let address = rig.address();
                     rig.push_fill(&pages[cycle.saturating_sub(1)], address)?;

@@ -1,33 +1,29 @@
-//! The register in front of the walker: fields, pieces first, the credit of the context port, and walks that end.
+//! The way of walks to the walker: what it begins with, what follows two cycles later, pieces first, the credit of the context
+//! port and its gaps, and walks that end.
 
-use std::collections::VecDeque;
+#[path = "common/late_inputs.rs"]
+mod late_inputs;
+#[path = "common/outputs.rs"]
+mod outputs;
+
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
 use keywalk_contract::Config;
-use keywalk_cosim::{Beat, Bench, Error, Handle, Input, Output, Stall, StreamDriver, StreamSink, dut};
+use keywalk_cosim::{Beat, Bench, Error, Handle, Input, Stall, StreamDriver, dut};
+use late_inputs::LateInputs;
+use outputs::Outputs;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-/// Fields that mean nothing in a walk of the context port: they are those of any piece.
-const FIELDS_OF_PIECES: [&str; 11] = [
-    "is_remote",
-    "table_set",
-    "mpt_index",
-    "virtual_page",
-    "va",
-    "length",
-    "is_split",
-    "split_context",
-    "split_slot",
-    "split_toggle",
-    "epoch",
-];
-/// Pulses beside channel `walk`, which are received with it, for their names.
-const PULSES: [&str; 2] = ["ended", "unused"];
-/// Cycles from a piece, or from the cycle in which a walk of the context port is taken, to the walk.
-const LATENCY_CYCLES: u64 = 1;
+/// Cycles from the start of a walk to the walk.
+const WALK_CYCLES: u64 = 2;
+/// Cycles from the start to the pulse of a piece that needs no walk.
+const UNUSED_CYCLES: u64 = 2;
 /// Cycles from the end of a walk of the context port to the first that can take its place, if another place is free.
 const REUSE_CYCLES: u64 = 3;
+/// Cycles that a walk of the context port waits before a gap is asked for, and until the request for it shows.
+const PATIENCE_CYCLES: u64 = 15 + 2;
 
 /// How the surroundings behave.
 #[derive(Clone)]
@@ -41,29 +37,39 @@ struct Traffic {
     walk_cycles: Range<u64>,
 }
 
+/// What a walk consists of, by field; none where the block may give anything.
+type Fields = BTreeMap<String, u128>;
+
+/// What is to come out.
+#[derive(Clone)]
+struct Expected {
+    start_cycle: u64,
+    is_context: bool,
+    /// There is a walk.
+    is_walk: bool,
+    start: Fields,
+    offset: u128,
+    walk: Fields,
+}
+
 struct Rig {
     bench: Bench,
     random: ChaCha8Rng,
     config: Config,
     traffic: Traffic,
-    pieces: Handle<StreamDriver>,
+    /// `piece_start` and `looked_up`.
+    pieces: Handle<LateInputs>,
     contexts: Handle<StreamDriver>,
-    walks: Handle<StreamSink>,
-    old_toggle: Input,
+    outputs: Handle<Outputs>,
     index_check: Input,
     result_valid: Input,
     result_is_context: Input,
-    walk_ended: Output,
-    walk_unused: Output,
     is_index_checked: bool,
     next_tag: u128,
     /// Walks of pieces that the page split may still send.
     places: u32,
-    /// The walk of a piece of the last cycle.
-    expected_piece: Option<Beat>,
-    expected_contexts: VecDeque<Beat>,
-    /// A walk of the context port was there in the last cycle.
-    was_offered: bool,
+    waiting_contexts: VecDeque<Beat>,
+    under_way: VecDeque<Expected>,
     /// Cycles in which walks of the context port were taken, and in which they ended.
     context_starts: Vec<u64>,
     context_ends: Vec<u64>,
@@ -73,56 +79,53 @@ struct Rig {
     is_holding_walks: bool,
     /// Whether each walk that came out was one of the context port.
     served: Vec<bool>,
+    /// The block asks for a cycle without a piece.
+    is_gap_wanted: bool,
 }
 
 impl Rig {
     fn new(seed: u64, traffic: Traffic, is_index_checked: bool) -> Result<Self, Error> {
         let config = dut::WALK_QUEUE.config().expect("the block is generated from a configuration");
         let mut bench = Bench::new(&dut::WALK_QUEUE, seed);
+        let is_of_pieces = |name: &str| name.starts_with("piece_start_") || name.starts_with("looked_up_");
         let mut rig = Self {
             random: bench.random(),
-            pieces: bench.driver("looked_up", Stall::NEVER)?,
             contexts: bench.driver("context_walk", traffic.context_stall)?,
-            walks: bench.sink("walk", Stall::NEVER)?,
-            old_toggle: bench.model().input("old_toggle")?,
+            pieces: LateInputs::drive(&mut bench, |name| is_of_pieces(name) || name == "old_toggle")?,
+            outputs: Outputs::watch(&mut bench, |_| true)?,
             index_check: bench.model().input("index_check")?,
             result_valid: bench.model().input("result_valid")?,
             result_is_context: bench.model().input("result_is_context")?,
-            walk_ended: bench.model().output("walk_ended")?,
-            walk_unused: bench.model().output("walk_unused")?,
             traffic,
             is_index_checked,
             next_tag: 0,
             places: 0,
-            expected_piece: None,
-            expected_contexts: VecDeque::new(),
-            was_offered: false,
+            waiting_contexts: VecDeque::new(),
+            under_way: VecDeque::new(),
             context_starts: Vec::new(),
             context_ends: Vec::new(),
             walking: Vec::new(),
             is_holding_walks: false,
             served: Vec::new(),
+            is_gap_wanted: false,
             bench,
             config,
         };
-        let walks = rig.walks;
-        rig.bench[walks].ignore_where("is_context", &FIELDS_OF_PIECES)?;
-        let index_check = rig.index_check;
-        rig.bench.model_mut().set(index_check, is_index_checked.into());
         rig.reset()?;
         Ok(rig)
     }
 
     fn reset(&mut self) -> Result<(), Error> {
         self.places = self.config.request_walks();
-        self.expected_piece = None;
-        self.expected_contexts.clear();
-        self.was_offered = false;
+        self.waiting_contexts.clear();
+        self.under_way.clear();
         self.context_starts.clear();
         self.context_ends.clear();
         self.walking.clear();
-        let result_valid = self.result_valid;
+        self.is_gap_wanted = false;
+        let (result_valid, index_check) = (self.result_valid, self.index_check);
         self.bench.model_mut().set(result_valid, 0);
+        self.bench.model_mut().set(index_check, self.is_index_checked.into());
         self.bench.reset(2)
     }
 
@@ -131,42 +134,60 @@ impl Rig {
         self.next_tag
     }
 
-    /// A piece for the coming cycle. Gives its walk, if it needs one.
-    fn push_piece(&mut self, is_miss: bool) -> Result<Option<Beat>, Error> {
-        let tag = self.tag();
+    /// Random values for the inputs of a channel, by field.
+    fn random_fields(&mut self, channel: &str) -> Fields {
+        let ports: Vec<_> = self.bench[self.pieces].ports().collect();
+        let fields = ports.into_iter().filter_map(|(name, width)| Some((name.strip_prefix(channel)?, width)));
+        fields
+            .filter(|(field, _)| *field != "valid")
+            .map(|(field, width)| (field.into(), self.random.random::<u128>() & ((1 << width) - 1)))
+            .collect()
+    }
+
+    /// A piece that starts in the coming cycle.
+    fn push_piece(&mut self, is_miss: bool) {
+        let cycle = self.bench.cycles();
+        let mut start = self.random_fields("piece_start_");
+        let mut piece = self.random_fields("looked_up_");
         let old_toggle = self.random.random_range(0..2);
-        let input = self.old_toggle;
-        self.bench.model_mut().set(input, old_toggle);
-        let shape = self.bench[self.pieces].channel().shape().clone();
-        let piece = Beat::random_with(&shape, &[("tag", tag), ("is_miss", is_miss.into())], &mut self.random)?;
+        piece.extend([("tag".into(), self.tag()), ("is_miss".into(), is_miss.into())]);
         self.places -= 1;
-        let mut walk = Beat::zero(self.bench[self.walks].channel().shape());
-        const OTHERS: [&str; 7] =
-            ["is_split", "split_context", "split_slot", "ba_pg_sz", "offset", "admission", "epoch"];
-        let same = ["tag", "function", "is_remote", "table_set", "mpt_index", "virtual_page", "va", "length"];
-        for field in same.into_iter().chain(OTHERS) {
-            walk.set(field, piece.get(field)?)?;
-        }
-        walk.set("hop", piece.get("hop_num")?)?;
-        walk.set("index", piece.get("page_index")?)?;
-        walk.set("count", piece.get("page_count")?)?;
-        walk.set("root", piece.get("root")? << 3)?;
-        walk.set("split_toggle", (1 - old_toggle).into())?;
-        walk.set("check_index", self.is_index_checked.into())?;
-        self.bench[self.pieces].push(piece);
-        Ok(is_miss.then_some(walk))
+        let named = |channel: &str, fields: &Fields| -> Vec<(String, u128)> {
+            let valid = (format!("{channel}valid"), 1);
+            let fields = fields.iter().map(|(name, value)| (format!("{channel}{name}"), *value));
+            fields.chain([valid]).collect()
+        };
+        let (start_values, piece_values) = (named("piece_start_", &start), named("looked_up_", &piece));
+        let pieces = self.pieces;
+        self.bench[pieces].push(cycle, start_values);
+        self.bench[pieces].push(cycle + 1, piece_values);
+        self.bench[pieces].push(cycle + 1, [("old_toggle".to_owned(), old_toggle)]);
+        start.insert("is_context".into(), 0);
+        start.insert("check_index".into(), self.is_index_checked.into());
+        let offset = piece["offset"];
+        const SAME: [&str; 10] = [
+            "tag",
+            "function",
+            "is_remote",
+            "virtual_page",
+            "va",
+            "length",
+            "is_split",
+            "split_context",
+            "split_slot",
+            "admission",
+        ];
+        let mut walk: Fields = SAME.map(|name| (name.to_owned(), piece[name])).into();
+        walk.insert("split_toggle".into(), 1 - old_toggle);
+        let is_context = false;
+        self.under_way.push_back(Expected { start_cycle: cycle, is_context, is_walk: is_miss, start, offset, walk });
     }
 
     fn push_context(&mut self) -> Result<(), Error> {
         let tag = self.tag();
         let shape = self.bench[self.contexts].channel().shape().clone();
-        let walk = Beat::random_with(&shape, &[("is_context", 1), ("tag", tag)], &mut self.random)?;
-        let mut expected = Beat::zero(self.bench[self.walks].channel().shape());
-        let names = shape.fields().iter().map(|field| field.name.as_str());
-        for name in names.filter(|name| !FIELDS_OF_PIECES.contains(name)) {
-            expected.set(name, walk.get(name)?)?;
-        }
-        self.expected_contexts.push_back(expected);
+        let walk = Beat::random_with(&shape, &[("tag", tag)], &mut self.random)?;
+        self.waiting_contexts.push_back(walk.clone());
         self.bench[self.contexts].push(walk);
         Ok(())
     }
@@ -195,62 +216,76 @@ impl Rig {
         ended
     }
 
-    /// One cycle, with a piece or none.
+    /// One cycle, with a piece or none; checks every output.
     fn cycle_with(&mut self, piece: Option<bool>) -> Result<(), Error> {
         let cycle = self.bench.cycles();
-        let next_piece = if let Some(is_miss) = piece {
-            self.push_piece(is_miss)?
-        } else {
-            let (input, garbage) = (self.old_toggle, self.random.random_range(0..2));
-            self.bench.model_mut().set(input, garbage);
-            None
-        };
+        if let Some(is_miss) = piece {
+            self.push_piece(is_miss);
+        }
         let ended = self.end_walk();
+        let accepted = self.bench[self.contexts].accepted();
         self.bench.cycle()?;
+
+        let has_place = self.has_context_place(cycle);
+        let is_taken = self.bench[self.contexts].accepted() > accepted;
+        let outputs = &self.bench[self.outputs];
+        let is_ready = outputs.get("context_walk_ready") == 1;
+        assert_eq!(is_ready, piece.is_none() && has_place, "context_walk_ready in cycle {cycle}");
+        if is_taken {
+            let walk = self.waiting_contexts.pop_front().expect("only what was offered is taken");
+            let fields = |names: &[&str]| -> Result<Fields, Error> {
+                names.iter().map(|name| Ok(((*name).to_owned(), walk.get(name)?))).collect()
+            };
+            let mut start = fields(&["root", "hop", "ba_pg_sz", "index", "check_index", "count"])?;
+            start.insert("is_context".into(), 1);
+            self.under_way.push_back(Expected {
+                start_cycle: cycle,
+                is_context: true,
+                is_walk: true,
+                start,
+                offset: walk.get("offset")?,
+                walk: fields(&["tag", "function", "admission"])?,
+            });
+            self.context_starts.push(cycle);
+            let in_flight = self.context_starts.len() - self.context_ends.len();
+            assert!(in_flight as u32 <= self.config.context_walks(), "{in_flight} walks of the context port");
+        }
+
+        let started = |age: u64| self.under_way.iter().find(|expected| expected.start_cycle + age == cycle);
+        if let Some(expected) = started(0) {
+            for (name, value) in &expected.start {
+                assert_eq!(outputs.get(&format!("start_{name}")), *value, "start_{name} in cycle {cycle}");
+            }
+        }
+        if let Some(expected) = started(1) {
+            assert_eq!(outputs.get("start_offset"), expected.offset, "start_offset in cycle {cycle}");
+        }
+        let walked = started(WALK_CYCLES).filter(|expected| expected.is_walk).cloned();
+        assert_eq!(outputs.get("walk_valid") == 1, walked.is_some(), "walk_valid in cycle {cycle}");
+        if let Some(expected) = &walked {
+            for (name, value) in &expected.walk {
+                assert_eq!(outputs.get(&format!("walk_{name}")), *value, "walk_{name} in cycle {cycle}");
+            }
+        }
+        let is_unused = started(UNUSED_CYCLES).is_some_and(|expected| !expected.is_walk);
+        assert_eq!(outputs.get("walk_unused") == 1, is_unused, "walk_unused in cycle {cycle}");
+        self.is_gap_wanted = outputs.get("gap_wanted") == 1;
         let model = self.bench.model();
-        let pulse = |output| model.get(output) == 1;
-        let (walk_ended, walk_unused) = (pulse(self.walk_ended), pulse(self.walk_unused));
-        assert_eq!(walk_unused, piece == Some(false), "walk_unused behind cycle {cycle}");
+        let walk_ended = model.get(model.output("walk_ended")?) == 1;
         assert_eq!(walk_ended, ended == Some(false), "walk_ended behind cycle {cycle}");
-        self.places += u32::from(walk_ended) + u32::from(walk_unused);
-        // What comes out was chosen in the cycle before.
-        let mut received = self.bench[self.walks].pop().map(|received| received.beat);
-        if let Some(walk) = &mut received {
-            PULSES.into_iter().try_for_each(|pulse| walk.set(pulse, 0))?;
-        }
-        let chosen_cycle = cycle.saturating_sub(LATENCY_CYCLES);
-        let may_take_context = self.expected_piece.is_none() && self.has_context_place(chosen_cycle);
-        let is_context = received.as_ref().map(|walk| walk.get("is_context")).transpose()?.map(|flag| flag == 1);
-        match (is_context, self.expected_piece.take()) {
-            (Some(false), Some(walk)) => {
-                assert_eq!(received, Some(walk));
-            }
-            (None, None) => {
-                let waits = self.was_offered && may_take_context && self.traffic.context_stall == Stall::NEVER;
-                assert!(!waits, "a walk of the context port was not taken in cycle {chosen_cycle}");
-            }
-            (Some(true), None) => {
-                assert!(may_take_context, "a walk of the context port without a place in cycle {chosen_cycle}");
-                let expected = self.expected_contexts.pop_front();
-                assert_eq!(received, expected, "no walk comes out twice");
-                self.context_starts.push(chosen_cycle);
-                let in_flight = self.context_starts.len() - self.context_ends.len();
-                assert!(in_flight as u32 <= self.config.context_walks(), "{in_flight} walks of the context port");
-            }
-            (_, piece) => panic!("{received:?} came out in cycle {cycle}, the piece is {piece:?}"),
-        }
-        if let Some(is_context) = is_context {
+        self.places += u32::from(walk_ended) + u32::from(is_unused);
+        if let Some(expected) = walked {
             let due = cycle + self.random.random_range(self.traffic.walk_cycles.clone());
-            self.walking.push((due, is_context));
-            self.served.push(is_context);
+            self.walking.push((due, expected.is_context));
+            self.served.push(expected.is_context);
         }
-        self.was_offered = !self.expected_contexts.is_empty();
-        self.expected_piece = next_piece;
+        self.under_way.retain(|expected| expected.start_cycle + WALK_CYCLES > cycle);
         Ok(())
     }
 
     fn cycle(&mut self) -> Result<(), Error> {
-        let comes = self.places > 0 && self.random.random_range(0..100) < self.traffic.piece_percent;
+        let comes = self.places > 0 && !self.is_gap_wanted;
+        let comes = comes && self.random.random_range(0..100) < self.traffic.piece_percent;
         let is_miss = self.random.random_range(0..100) < self.traffic.miss_percent;
         self.cycle_with(comes.then_some(is_miss))
     }
@@ -261,7 +296,7 @@ impl Rig {
 
     fn run_until_empty(&mut self, limit_cycles: u64) -> Result<(), Error> {
         let end = self.bench.cycles() + limit_cycles;
-        while !(self.expected_piece.is_none() && self.expected_contexts.is_empty() && self.walking.is_empty()) {
+        while !(self.under_way.is_empty() && self.waiting_contexts.is_empty() && self.walking.is_empty()) {
             assert!(self.bench.cycles() < end, "walks wait after {limit_cycles} cycles");
             self.cycle_with(None)?;
         }
@@ -299,28 +334,52 @@ fn every_walk_has_its_fields_and_ends_once() -> Result<(), Error> {
 }
 
 #[test]
-fn pieces_go_first_and_the_context_port_takes_the_first_cycle_without_a_miss() -> Result<(), Error> {
+fn pieces_go_first_and_the_context_port_takes_the_first_cycle_without_one() -> Result<(), Error> {
     let mut rig = Rig::new(20, BUSY, true)?;
     let places = rig.places as usize;
-    // As the last of so many misses there is a hit, a cycle without a piece, or the end of the places.
-    for (misses, between) in (1..=places).flat_map(|misses| [Some(false), None].map(|between| (misses, between))) {
-        rig.served.clear();
-        rig.is_holding_walks = true;
-        rig.push_context()?;
-        for _ in 0..misses {
-            rig.cycle_with(Some(true))?;
+    for pieces in 1..=places {
+        for is_miss in [true, false] {
+            rig.served.clear();
+            rig.is_holding_walks = true;
+            rig.push_context()?;
+            for _ in 0..pieces {
+                rig.cycle_with(Some(is_miss))?;
+            }
+            assert_eq!(rig.waiting_contexts.len(), 1, "it waits");
+            rig.cycle_with(None)?;
+            assert_eq!(rig.waiting_contexts.len(), 0, "it is taken");
+            rig.run_idle(WALK_CYCLES)?;
+            let mut wanted = vec![false; if is_miss { pieces } else { 0 }];
+            wanted.push(true);
+            assert_eq!(rig.served, wanted);
+            rig.is_holding_walks = false;
+            rig.run_until_empty(100)?;
         }
-        assert_eq!(rig.expected_contexts.len(), 1, "it waits");
-        let between = between.filter(|_| misses < places);
-        rig.cycle_with(between)?;
-        rig.run_idle(1)?;
-        let mut wanted = vec![false; misses];
-        wanted.push(true);
-        assert_eq!(rig.served, wanted);
-        rig.is_holding_walks = false;
-        rig.run_until_empty(100)?;
     }
     Ok(())
+}
+
+#[test]
+fn the_context_port_asks_for_a_gap_when_it_has_waited_for_long() -> Result<(), Error> {
+    let mut rig = Rig::new(21, Traffic { miss_percent: 0, ..BUSY }, true)?;
+    // Nobody waits: no gap is asked for.
+    for _ in 0..200 {
+        rig.cycle()?;
+        assert!(!rig.is_gap_wanted);
+    }
+    for _ in 0..5 {
+        rig.push_context()?;
+        let start = rig.bench.cycles();
+        while !rig.waiting_contexts.is_empty() {
+            rig.cycle()?;
+            assert!(rig.bench.cycles() - start <= PATIENCE_CYCLES + 3, "the walk of the context port starves");
+        }
+        assert!(rig.bench.cycles() - start > 10, "pieces go first");
+        while rig.is_gap_wanted {
+            rig.cycle()?;
+        }
+    }
+    rig.run_until_empty(100)
 }
 
 #[test]
@@ -339,7 +398,7 @@ fn one_walk_follows_per_cycle() -> Result<(), Error> {
         while (rig.served.len() as u64) < WALKS {
             rig.cycle_with(None)?;
         }
-        assert_eq!(rig.bench.cycles() - start, WALKS + LATENCY_CYCLES);
+        assert_eq!(rig.bench.cycles() - start, WALKS + WALK_CYCLES);
         let pieces = rig.served.iter().filter(|is_context| !**is_context).count() as u64;
         assert_eq!(pieces, WALKS / piece_cycles);
         rig.run_until_empty(3000)?;
@@ -376,11 +435,6 @@ fn walks_of_the_context_port_stop_when_their_places_are_used_up() -> Result<(), 
     assert!(rig.served.is_empty(), "the last place is kept");
     rig.traffic.walk_cycles = 1000..1001;
     rig.walking.push(of_contexts[1]);
-    rig.run_idle(1)?;
-    rig.run_idle(REUSE_CYCLES + LATENCY_CYCLES - 1)?;
-    assert!(rig.served.is_empty());
-    rig.run_idle(2)?;
-    assert_eq!(rig.served, [true, true]);
     rig.run_idle(20)?;
     assert_eq!(rig.served, [true, true]);
     rig.walking.extend(&of_contexts[2..]);
