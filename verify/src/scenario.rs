@@ -30,7 +30,10 @@ pub struct Scenario {
     pub model: Engine,
     /// The same configuration for the hardware.
     pub setup: cosim::Setup,
-    image: Image,
+    /// What was described, before the damage.
+    pub image: Image,
+    /// Bits of bus addresses; tables lie in the lower half.
+    pub address_bits: u32,
     random: ChaCha8Rng,
 }
 
@@ -99,7 +102,8 @@ impl Scenario {
             function_map,
             controls: hardware::controls(model.controls),
         };
-        Self { memory: Arc::new(memory), model, setup, image, random }
+        let address_bits = description.address_bits;
+        Self { memory: Arc::new(memory), model, setup, image, address_bits, random }
     }
 
     /// The memory, for the model and for the hardware.
@@ -316,6 +320,8 @@ fn draw_region(random: &mut ChaCha8Rng, number: u32, index: u32, page_shift_base
     let seed = random.random();
     let some = Rights::from_number(random.random_range(0..64)).expect("six rights");
     let rights = if random.random_ratio(2, 3) { Rights::ALL } else { some };
+    let ba_pg_sz = if has_pages { random.random_range(0..=3) } else { 0 };
+    let hop = if has_pages && random.random() { Some(draw_hop(random, pages + 1, ba_pg_sz)) } else { None };
     let window_type = if kind == RegionKind::MwValid { random.random_range(1..=2) } else { 1 };
     RegionDescription {
         name: format!("region {number}"),
@@ -328,12 +334,19 @@ fn draw_region(random: &mut ChaCha8Rng, number: u32, index: u32, page_shift_base
         rights,
         variant: if kind == RegionKind::Frmr { random.random() } else { 0 },
         index: Some(index),
-        ba_pg_sz: if has_pages { random.random_range(0..=3) } else { 0 },
+        hop,
+        ba_pg_sz,
         window_type,
         bind_qpn: if window_type == 2 { random.random_range(0..4) } else { 0 },
         bound_key: if kind == RegionKind::MwValid && random.random() { random.random_range(1..=u32::MAX) } else { 0 },
         ..RegionDescription::default()
     }
+}
+
+/// Hops of a page table for `pages` pages: one or more, and as many as it needs.
+fn draw_hop(random: &mut ChaCha8Rng, pages: u64, ba_pg_sz: u8) -> u8 {
+    let entries: u64 = 512 << ba_pg_sz;
+    random.random_range(if pages <= entries { 1 } else { 2 }..=3)
 }
 
 fn draw_queue_buffer(random: &mut ChaCha8Rng, number: u32, page_shift_base: u8) -> QueueBufferDescription {
