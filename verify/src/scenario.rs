@@ -79,7 +79,9 @@ impl Scenario {
 
         let mut table_sets: Vec<TableSet> = image.table_sets.iter().map(model_table_set).collect();
         if random.random_ratio(1, 3) {
-            damage_bt0(&mut random, &mut table_sets);
+            for _ in 0..random.random_range(1..=3) {
+                damage_bt0(&mut random, &mut table_sets);
+            }
         }
         let mut model = Engine::new(table_sets);
         model.controls = Controls {
@@ -199,7 +201,11 @@ impl Scenario {
                     let region = buffer.regions.choose(random).expect("a buffer has regions");
                     let count = region.pages.count() as u32;
                     ContextQuery::Walk {
-                        root: region.root ^ u64::from(random.random_ratio(1, 16)) << random.random_range(0..6),
+                        root: match random.random_range(0..32) {
+                            0 => 0,
+                            1 | 2 => region.root ^ 1 << random.random_range(0..6),
+                            _ => region.root,
+                        },
                         hop: region.hop,
                         ba_pg_sz: buffer.ba_pg_sz,
                         buf_pg_sz: buffer.buf_pg_sz,
@@ -215,7 +221,7 @@ impl Scenario {
 }
 
 fn draw_table_set(random: &mut ChaCha8Rng, config: &Config) -> TableSetDescription {
-    let page_shift_base = if random.random_ratio(1, 4) { random.random_range(12..=15) } else { 12 };
+    let page_shift_base = if random.random_ratio(1, 3) { random.random_range(12..=15) } else { 12 };
     let num_mpts_log2: u8 = random.random_range(8..=24);
     let mut tables = vec![draw_table(random, config, Table::Mpt, num_mpts_log2)];
     let mut objects = Vec::new();
@@ -293,8 +299,12 @@ fn draw_region(random: &mut ChaCha8Rng, number: u32, index: u32, page_shift_base
         5 => RegionKind::MwValid,
         _ => RegionKind::Mr,
     };
-    let page_shift =
-        u64::from(page_shift_base) + if random.random_ratio(2, 3) { 0 } else { random.random_range(0..=15) };
+    let page_shift = u64::from(page_shift_base)
+        + match random.random_range(0..12) {
+            0..8 => 0,
+            8 => 15,
+            _ => random.random_range(0..=15),
+        };
     let page = 1u64 << page_shift;
     let pages: u64 = match random.random_range(0..6) {
         0 => 1,

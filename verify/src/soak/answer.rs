@@ -47,44 +47,71 @@ impl Answer {
         let response = model.translate_observed(tables, request, &mut watch);
         Self { response, entry: watch.entry, reads: watch.reads, pieces: watch.pieces }
     }
-
-    /// The failure, where it comes in the place of piece `position`.
-    fn failure_at(&self, position: usize) -> Option<Failure> {
-        self.response.failure.filter(|_| self.pieces.len() == position)
-    }
 }
 
-/// Whether each page of an answer is as the old tables or the new ones say, and the whole is put together by the rules.
+/// What these tables say of each page of a request by itself, whatever they say of the others.
 #[must_use]
-pub fn is_mixture(old: &Answer, new: &Answer, request: &Request, beats: &[Beat], controls: &Controls) -> bool {
+pub fn by_page(model: &Engine, tables: &Tables, request: &Request, page_shift: u32) -> Vec<Result<Segment, Failure>> {
+    let mut pages = Vec::new();
+    let (mut va, mut remaining) = (request.va, u64::from(request.length));
+    while remaining > 0 {
+        let page_bytes = 1_u64 << page_shift;
+        let length = remaining.min(page_bytes - va % page_bytes);
+        let response = model.translate(tables, &Request { va, length: length as u32, ..*request });
+        pages.push(match (response.failure, response.segments.first()) {
+            (None, Some(segment)) => Ok(*segment),
+            (failure, _) => Err(failure.unwrap_or(Failure::of(Status::Ok))),
+        });
+        va = va.wrapping_add(length);
+        remaining -= length;
+    }
+    pages
+}
+
+/// Whether each page of an answer is as the old tables or the new ones say, [by page](by_page), and the whole is put
+/// together by the rules.
+#[must_use]
+pub fn is_mixture(
+    old: &[Result<Segment, Failure>],
+    new: &[Result<Segment, Failure>],
+    request: &Request,
+    beats: &[Beat],
+    controls: &Controls,
+) -> bool {
+    let says = |position: usize, wanted: &dyn Fn(&Result<Segment, Failure>) -> bool| {
+        [old, new].into_iter().filter_map(|pages| pages.get(position)).find(|page| wanted(page)).copied()
+    };
     let mut pieces: Vec<Segment> = Vec::new();
     let mut failure = None;
     for beat in beats {
         if beat.status == Status::Ok {
             let (mut pa, mut remaining) = (beat.pa, beat.length);
             while remaining > 0 {
-                let position = pieces.len();
-                let is_here = |piece: &&Segment| piece.pa == pa && piece.length_bytes <= remaining;
-                let candidates = [old, new].into_iter().filter_map(|answer| answer.pieces.get(position));
-                let Some(piece) = candidates.into_iter().find(is_here) else { return false };
-                pieces.push(*piece);
+                let is_here = |page: &Result<Segment, Failure>| {
+                    page.is_ok_and(|piece| piece.pa == pa && piece.length_bytes <= remaining)
+                };
+                let Some(Ok(piece)) = says(pieces.len(), &is_here) else { return false };
+                pieces.push(piece);
                 pa = pa.wrapping_add(piece.length_bytes.into());
                 remaining -= piece.length_bytes;
             }
         } else {
             let found = Failure { status: beat.status, table: beat.table, hop: beat.hop };
-            let is_failure = |answer: &&Answer| match controls.hold_mode {
-                true => answer.response.failure == Some(found),
-                false => answer.failure_at(pieces.len()) == Some(found),
+            let is_found = |page: &Result<Segment, Failure>| *page == Err(found);
+            let is_failure = if controls.hold_mode {
+                // The pages before it are not told.
+                let first_bad = (0..old.len()).find(|position| says(*position, &|page| page.is_ok()).is_none());
+                (0..=first_bad.unwrap_or(old.len())).any(|position| says(position, &is_found).is_some())
+            } else {
+                says(pieces.len(), &is_found).is_some()
             };
-            if ![old, new].iter().any(|answer| is_failure(answer)) {
+            if !is_failure {
                 return false;
             }
             failure = Some(found);
         }
     }
-    let length_bytes: u64 = pieces.iter().map(|piece| u64::from(piece.length_bytes)).sum();
-    if failure.is_none() && length_bytes != u64::from(request.length) {
+    if failure.is_none() && pieces.len() != old.len() {
         return false;
     }
     Response { segments: merged(&pieces, controls.merge_bytes_max), failure }.beats(request) == beats
@@ -121,37 +148,49 @@ mod tests {
     const REQUEST: Request =
         Request { tag: 1, function: 0, operation: 0, key: 0, pd: 0, qpn: 0, va: 0, length: 3 * 4096 };
 
-    fn answer(pages: &[u64], failure: Option<Failure>) -> Answer {
-        let pieces: Vec<_> = pages.iter().map(|pa| Segment { pa: *pa, length_bytes: 4096 }).collect();
-        let response = Response { segments: merged(&pieces, u32::MAX), failure };
-        Answer { response, entry: None, reads: Vec::new(), pieces }
+    const MISSING: Failure = Failure { status: Status::MtrNotPresent, table: 7, hop: 0 };
+
+    fn piece(pa: u64) -> Result<Segment, Failure> {
+        Ok(Segment { pa, length_bytes: 4096 })
     }
 
-    fn is_accepted(pages: &[u64], failure: Option<Failure>) -> bool {
-        let missing = Failure { status: Status::MtrNotPresent, table: 7, hop: 0 };
-        let old = answer(&[0x10_0000, 0x20_0000, 0x30_0000], None);
-        let new = answer(&[0x10_0000, 0x10_1000], Some(missing));
-        let controls = Controls { merge_bytes_max: u32::MAX, ..Controls::default() };
-        let beats = answer(pages, failure).response.beats(&REQUEST);
-        is_mixture(&old, &new, &REQUEST, &beats, &controls)
+    /// Beats of an answer of whole pages.
+    fn beats(pages: &[u64], failure: Option<Failure>, controls: &Controls) -> Vec<Beat> {
+        let pieces: Vec<_> = pages.iter().map(|pa| Segment { pa: *pa, length_bytes: 4096 }).collect();
+        Response { segments: merged(&pieces, controls.merge_bytes_max), failure }.beats(&REQUEST)
+    }
+
+    fn is_accepted(pages: &[u64], failure: Option<Failure>, controls: &Controls) -> bool {
+        let old = [piece(0x10_0000), piece(0x20_0000), piece(0x30_0000)];
+        let new = [Err(MISSING), piece(0x10_1000), Err(MISSING)];
+        is_mixture(&old, &new, &REQUEST, &beats(pages, failure, controls), controls)
     }
 
     #[test]
     fn pages_of_old_and_new_tables_may_be_mixed() {
-        let missing = Some(Failure { status: Status::MtrNotPresent, table: 7, hop: 0 });
-        assert!(is_accepted(&[0x10_0000, 0x10_1000, 0x30_0000], None));
-        assert!(is_accepted(&[0x10_0000, 0x20_0000], missing));
-        assert!(!is_accepted(&[0x10_0000, 0x20_0000], None), "it is too short");
-        assert!(!is_accepted(&[0x10_0000], missing), "the second page is there in either");
-        assert!(!is_accepted(&[0x10_0000, 0x40_0000, 0x30_0000], None), "nobody says that");
+        let controls = Controls::default();
+        assert!(is_accepted(&[0x10_0000, 0x10_1000, 0x30_0000], None, &controls));
+        assert!(is_accepted(&[0x10_0000, 0x20_0000], Some(MISSING), &controls));
+        assert!(!is_accepted(&[0x10_0000, 0x20_0000], None, &controls), "it is too short");
+        assert!(!is_accepted(&[0x10_0000], Some(MISSING), &controls), "the second page is there in either");
+        assert!(!is_accepted(&[0x10_0000, 0x40_0000, 0x30_0000], None, &controls), "nobody says that");
+        let other = Failure { hop: 1, ..MISSING };
+        assert!(!is_accepted(&[0x10_0000, 0x20_0000], Some(other), &controls), "nobody fails so");
+    }
+
+    #[test]
+    fn in_hold_mode_only_the_failure_is_told() {
+        let controls = Controls { hold_mode: true, ..Controls::default() };
+        assert!(is_accepted(&[], Some(MISSING), &controls));
+        assert!(!is_accepted(&[], Some(Failure { hop: 1, ..MISSING }), &controls));
     }
 
     #[test]
     fn a_mixture_must_be_merged_by_the_rules() {
-        let old = answer(&[0x10_0000, 0x20_0000, 0x30_0000], None);
-        let new = answer(&[0x10_0000, 0x10_1000, 0x30_0000], None);
         let controls = Controls { merge_bytes_max: 0, ..Controls::default() };
-        let beats = answer(&[0x10_0000, 0x10_1000, 0x30_0000], None).response.beats(&REQUEST);
-        assert!(!is_mixture(&old, &new, &REQUEST, &beats, &controls), "merging is off");
+        let old = [piece(0x10_0000), piece(0x20_0000), piece(0x30_0000)];
+        let new = [piece(0x10_0000), piece(0x10_1000), piece(0x30_0000)];
+        let joined = beats(&[0x10_0000, 0x10_1000, 0x30_0000], None, &Controls::default());
+        assert!(!is_mixture(&old, &new, &REQUEST, &joined, &controls), "merging is off");
     }
 }

@@ -416,6 +416,9 @@ fn draw_options(random: &mut ChaCha8Rng, surroundings: &Surroundings) -> EngineO
 
 fn draw_chapter(random: &mut ChaCha8Rng, config: &Config, tags: &mut Tags, number: &mut usize) -> Chapter {
     let mut scenario = Scenario::draw(random.random(), config);
+    if random.random() {
+        damage(random, &mut scenario);
+    }
     let mut memory = (*scenario.memory).clone();
     let mut events = Vec::new();
     let mut requests: Vec<Request> = Vec::new();
@@ -423,7 +426,7 @@ fn draw_chapter(random: &mut ChaCha8Rng, config: &Config, tags: &mut Tags, numbe
     // Few requests in some chapters, so that many tables are seen, and many in others, so that caches fill.
     let count = if random.random() { random.random_range(100..=500) } else { random.random_range(500..=2_000) };
     // How many of a thousand events change tables, and how many reset.
-    let changes = *[0, 5, 20].choose(random).expect("not empty");
+    let changes = *[0, 5, 20, 60].choose(random).expect("not empty");
     let resets = *[0, 0, 1].choose(random).expect("not empty");
     while requests.len() < count {
         let tag = tags.request();
@@ -449,6 +452,9 @@ fn draw_chapter(random: &mut ChaCha8Rng, config: &Config, tags: &mut Tags, numbe
                 // A miss, as a rule, and a hit.
                 events.push(Event::Alone(request));
                 events.push(Event::Alone(Request { tag: tags.request(), ..request }));
+                if random.random_ratio(1, 4) {
+                    events.push(Event::Invalidate(draw_invalidation(random, &scenario, &request, tags)));
+                }
                 requests.push(request);
             }
             140..145 => {
@@ -457,12 +463,17 @@ fn draw_chapter(random: &mut ChaCha8Rng, config: &Config, tags: &mut Tags, numbe
                 }
             }
             roll if (200..200 + changes).contains(&roll) => {
-                let Some(target) = requests.choose(random) else { continue };
-                if let Some(change) = draw_change(random, &scenario, &memory, target, tags) {
+                let long: Vec<_> = requests.iter().filter(|request| request.length > 8192).collect();
+                let target = match long.choose(random) {
+                    Some(long) if random.random() => Some(*long),
+                    _ => requests.choose(random),
+                };
+                let Some(target) = target.copied() else { continue };
+                if let Some(change) = draw_change(random, &scenario, &memory, &target, tags) {
                     change.apply(&mut memory);
                     // What concerns it comes before, during and after.
                     let again: Vec<_> =
-                        (0..random.random_range(0..12)).map(|_| Request { tag: tags.request(), ..*target }).collect();
+                        (0..random.random_range(0..12)).map(|_| Request { tag: tags.request(), ..target }).collect();
                     let before = again.len() / 2;
                     events.extend(again[..before].iter().copied().map(Event::Request));
                     if random.random() {
@@ -522,6 +533,41 @@ fn reads_of(scenario: &Scenario, memory: &SparseMemory, request: &Request) -> Ve
     let mut reads = Reads::default();
     let _ = scenario.model.translate_observed(&read, request, &mut reads);
     reads.0
+}
+
+/// The table reads of a request of either kind, which is drawn for that.
+fn some_reads(random: &mut ChaCha8Rng, scenario: &mut Scenario) -> Vec<TableRead> {
+    if random.random_ratio(2, 3) {
+        let request = scenario.request(0);
+        return reads_of(scenario, &scenario.memory, &request);
+    }
+    let mut reads = Reads::default();
+    let request = scenario.context_request(0);
+    let _ = scenario.model.context_observed(&scenario.shared_memory(), &request, &mut reads);
+    reads.0
+}
+
+/// Damages what requests read, at any level: zero, misaligned and wild pointers and pages, and a root of zero.
+fn damage(random: &mut ChaCha8Rng, scenario: &mut Scenario) {
+    for _ in 0..random.random_range(1..8) {
+        let reads = some_reads(random, scenario);
+        let Some(read) = reads.choose(random) else { continue };
+        let memory = Arc::make_mut(&mut scenario.memory);
+        let (address, word) = if read.bytes == 64 {
+            (read.address + u64::from(mpt_entry::PBL_BA.low / 64 * 8), 0)
+        } else {
+            let Ok(value) = read.value else { continue };
+            let damaged = match random.random_range(0..6) {
+                0 => 0,
+                1 => random.random(),
+                2 => value ^ 1 << random.random_range(0..64),
+                _ => value ^ 1 << random.random_range(0..13),
+            };
+            (read.address, damaged)
+        };
+        // Nothing is there to be damaged where an earlier read has failed.
+        let _ = memory.write_u64(address, word);
+    }
 }
 
 /// Lines with faults, among those that the requests read.
@@ -666,8 +712,8 @@ fn copy(
 
 /// Changes an MPT entry in one way.
 fn change_entry(random: &mut ChaCha8Rng, bytes: &mut [u8; 64]) {
-    use mpt_entry::{LEN, LKEY, LW_EN, PBL_SIZE, PD, RR_EN, RW_EN, ST};
-    let (field, value) = match random.random_range(0..6) {
+    use mpt_entry::{LEN, LKEY, LW_EN, PBL_BA, PBL_SIZE, PD, RR_EN, RW_EN, ST};
+    let (field, value) = match random.random_range(0..7) {
         0 => (PD, PD.get(bytes) ^ 1 << random.random_range(0..24)),
         1 => (ST, 3 - ST.get(bytes)),
         2 => {
@@ -676,6 +722,7 @@ fn change_entry(random: &mut ChaCha8Rng, bytes: &mut [u8; 64]) {
         }
         3 => (LKEY, LKEY.get(bytes) ^ 1 << random.random_range(0..32)),
         4 => (LEN, LEN.get(bytes) / 2),
+        5 => (PBL_BA, 0),
         _ => (PBL_SIZE, PBL_SIZE.get(bytes) / 2),
     };
     // The value comes from the field itself, so it fits.

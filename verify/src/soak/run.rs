@@ -5,12 +5,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use keywalk_contract::coverage::GroupName;
+use keywalk_contract::mpt_entry;
 use keywalk_contract::ports::Scope;
 use keywalk_contract::regs::CounterName;
 use keywalk_cosim::{self as cosim, ContextAnswer, Engine, FaultEvent, Invalidation, Response};
 use keywalk_model::{Beat, ContextQuery, ContextRequest, ContextResponse, Failure, Request};
 
-use super::answer::{Answer, is_mixture};
+use super::answer::{Answer, by_page, is_mixture};
 use super::case::{Case, Change, ChangeKind, Chapter, Event, Tables};
 use super::sample;
 use crate::coverage::Coverage;
@@ -608,7 +609,12 @@ impl<'a> Runner<'a> {
             Some("old")
         } else {
             let is_mixed = old.as_ref().is_some_and(|(old, answer)| {
-                old.kind.is_by_page() && is_mixture(answer, &new, &request, &beats, &model.controls)
+                let Some(entry) = answer.entry.as_ref().filter(|_| old.kind.is_by_page()) else { return false };
+                let base = model.table_set(request.function).page_shift_base;
+                let page_shift = u32::from(base) + entry.get(mpt_entry::PBL_BUF_PG_SZ) as u32;
+                let [old_pages, new_pages] =
+                    [&old.tables, &self.tables].map(|tables| by_page(model, tables, &request, page_shift));
+                is_mixture(&old_pages, &new_pages, &request, &beats, &model.controls)
             });
             is_mixed.then_some("mixed")
         };

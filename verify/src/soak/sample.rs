@@ -200,9 +200,10 @@ fn switches(coverage: &mut Coverage, chapter: &Chapter, request: &Request, answe
     if status == Status::Ok && answer.reads.iter().any(is_page_zero) {
         effect("zero_entry_used");
     }
-    let pointers = answer.reads.iter().filter(|read| read.table != TABLE_CODE_MTR && read.bytes == 8);
+    // A pointer was used if the next read follows it.
+    let is_used = |pair: &[TableRead]| pair[0].table == pair[1].table && pair[0].hop + 1 == pair[1].hop;
     let is_misaligned = |read: &TableRead| read.value.is_ok_and(|pointer| !pointer.is_multiple_of(4096));
-    if answer.entry.is_some() && pointers.into_iter().any(is_misaligned) {
+    if answer.reads.windows(2).any(|pair| is_used(pair) && is_misaligned(&pair[0])) {
         effect("misaligned_used");
     }
     if let Some(entry) = &answer.entry
