@@ -7,7 +7,7 @@ RTL   := build/rtl
 -include build/tools.mk
 VERILATOR ?= verilator
 
-.PHONY: all setup setup-synth rtl lint vectors test check docs bench synth figures clean
+.PHONY: all setup setup-synth rtl lint vectors test check docs bench soak coverage test-slurm synth figures clean
 
 all: lint vectors
 
@@ -20,13 +20,13 @@ setup-synth:
 	@verify/tools/setup.sh --synth
 
 # A second make, so that build/tools.mk is read after setup has written it.
-rtl lint vectors test check docs bench: setup
+rtl lint vectors test check docs bench soak coverage test-slurm: setup
 	@$(MAKE) --no-print-directory do-$@
 
 synth figures: setup-synth
 	@$(MAKE) --no-print-directory do-$@
 
-.PHONY: do-rtl do-lint do-vectors do-test do-check do-docs do-bench do-synth do-figures
+.PHONY: do-rtl do-lint do-vectors do-test do-check do-docs do-bench do-soak do-coverage do-test-slurm do-synth do-figures
 
 # The Verilog of the default configuration.
 do-rtl:
@@ -55,6 +55,24 @@ do-docs:
 # Every figure of the engine in clock cycles, against its target.
 do-bench:
 	$(CARGO) run --release -p keywalk-verify -- bench --json build/bench.json
+
+# Random cases against the golden model, for SOAK_SECONDS.
+SOAK_SECONDS ?= 60
+do-soak:
+	mkdir -p build
+	$(CARGO) run --release -p keywalk-verify -- soak --time $(SOAK_SECONDS) --json build/soak.json
+
+# Always the same cases: every bin of the functional coverage that can be filled must be.
+COVERAGE_SEEDS ?= 1500
+do-coverage:
+	mkdir -p build
+	$(CARGO) run --release -p keywalk-verify -- soak --seeds $(COVERAGE_SEEDS) --json build/coverage-run.json
+	$(CARGO) run --release -p keywalk-verify -- coverage build/coverage-run.json --html build/coverage.html
+
+# The Slurm scripts, under a Slurm of this machine's own; as root.
+do-test-slurm:
+	$(CARGO) build --release -p keywalk-verify
+	verify/slurm/test.sh --install
 
 # Area, logic depth and an estimate of the delay of the default configuration, per block.
 do-synth: do-rtl

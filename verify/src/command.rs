@@ -1,6 +1,8 @@
 //! What the subcommands share: exit codes, refusals, output.
 
 pub mod bench;
+pub mod coverage;
+pub mod soak;
 pub mod synth;
 
 use std::fs;

@@ -6,6 +6,7 @@
 
 pub mod bench;
 pub mod checks;
+pub mod coverage;
 pub mod dut;
 pub mod figures;
 pub mod hardware;
@@ -15,6 +16,7 @@ pub mod pieces;
 pub mod report;
 pub mod run;
 pub mod scenario;
+pub mod soak;
 pub mod suite;
 pub mod synth;
 pub mod tables;

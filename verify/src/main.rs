@@ -9,6 +9,8 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use command::bench::BenchArgs;
+use command::coverage::CoverageArgs;
+use command::soak::SoakArgs;
 use command::synth::SynthArgs;
 use command::{FAILED, PASSED, Refusal, print, progress_bar};
 use keywalk_contract::Operation;
@@ -77,6 +79,28 @@ enum Command {
     /// Exit status: 0 every figure within its target, 1 some figure missed it, 2 wrong usage or Verilog that yosys
     /// refuses, 3 yosys is missing.
     Synth(SynthArgs),
+    /// Run random cases on the RTL against the golden model, for as long as you like.
+    ///
+    /// A seed decides everything: the engine, memory latency and order, stalls, bus errors, tables, switches, requests,
+    /// changes of the tables with their invalidations, resets. Every response is compared beat by beat, and in order where
+    /// the engine answers in order; after a completion no answer may be from the old tables, and none may come before what
+    /// it has to wait for; counters and events of the fault port must agree with the answers.
+    ///
+    /// At the first failure it prints the seed, a command that replays the case, the same with all left out that is not
+    /// needed for the failure, and a waveform or the command that writes it.
+    ///
+    /// Parts of a long soak run anywhere: `--shard 3/8` runs the third eighth of the cases, and `coverage` adds up the files
+    /// of `--json`. verify/slurm/submit.sh does this with Slurm.
+    ///
+    /// Exit status: 0 all passed, 1 some case failed, 2 wrong usage, 3 a tool is missing.
+    Soak(SoakArgs),
+    /// Add up what soaks have seen and say which bins of the functional coverage are empty.
+    ///
+    /// The bins are defined in hdl/contract/src/coverage.rs, those that cannot be filled with the reason.
+    ///
+    /// Exit status: 0 every bin that can be filled is filled and no case failed, 1 otherwise, 2 wrong usage or unreadable
+    /// input.
+    Coverage(CoverageArgs),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -174,6 +198,8 @@ fn main() -> ExitCode {
         Command::Explain(args) => explain(&args),
         Command::Bench(args) => command::bench::run(&args),
         Command::Synth(args) => command::synth::run(&args),
+        Command::Soak(args) => command::soak::run(&args),
+        Command::Coverage(args) => command::coverage::run(&args),
     };
     ExitCode::from(result.unwrap_or_else(|error| {
         eprintln!("keywalk-verify: {}", error.message);

@@ -30,7 +30,10 @@ pub struct Scenario {
     pub model: Engine,
     /// The same configuration for the hardware.
     pub setup: cosim::Setup,
-    image: Image,
+    /// What was described, before the damage.
+    pub image: Image,
+    /// Bits of bus addresses; tables lie in the lower half.
+    pub address_bits: u32,
     random: ChaCha8Rng,
 }
 
@@ -76,7 +79,9 @@ impl Scenario {
 
         let mut table_sets: Vec<TableSet> = image.table_sets.iter().map(model_table_set).collect();
         if random.random_ratio(1, 3) {
-            damage_bt0(&mut random, &mut table_sets);
+            for _ in 0..random.random_range(1..=3) {
+                damage_bt0(&mut random, &mut table_sets);
+            }
         }
         let mut model = Engine::new(table_sets);
         model.controls = Controls {
@@ -99,7 +104,8 @@ impl Scenario {
             function_map,
             controls: hardware::controls(model.controls),
         };
-        Self { memory: Arc::new(memory), model, setup, image, random }
+        let address_bits = description.address_bits;
+        Self { memory: Arc::new(memory), model, setup, image, address_bits, random }
     }
 
     /// The memory, for the model and for the hardware.
@@ -195,7 +201,11 @@ impl Scenario {
                     let region = buffer.regions.choose(random).expect("a buffer has regions");
                     let count = region.pages.count() as u32;
                     ContextQuery::Walk {
-                        root: region.root ^ u64::from(random.random_ratio(1, 16)) << random.random_range(0..6),
+                        root: match random.random_range(0..32) {
+                            0 => 0,
+                            1 | 2 => region.root ^ 1 << random.random_range(0..6),
+                            _ => region.root,
+                        },
                         hop: region.hop,
                         ba_pg_sz: buffer.ba_pg_sz,
                         buf_pg_sz: buffer.buf_pg_sz,
@@ -211,7 +221,7 @@ impl Scenario {
 }
 
 fn draw_table_set(random: &mut ChaCha8Rng, config: &Config) -> TableSetDescription {
-    let page_shift_base = if random.random_ratio(1, 4) { random.random_range(12..=15) } else { 12 };
+    let page_shift_base = if random.random_ratio(1, 3) { random.random_range(12..=15) } else { 12 };
     let num_mpts_log2: u8 = random.random_range(8..=24);
     let mut tables = vec![draw_table(random, config, Table::Mpt, num_mpts_log2)];
     let mut objects = Vec::new();
@@ -289,8 +299,12 @@ fn draw_region(random: &mut ChaCha8Rng, number: u32, index: u32, page_shift_base
         5 => RegionKind::MwValid,
         _ => RegionKind::Mr,
     };
-    let page_shift =
-        u64::from(page_shift_base) + if random.random_ratio(2, 3) { 0 } else { random.random_range(0..=15) };
+    let page_shift = u64::from(page_shift_base)
+        + match random.random_range(0..12) {
+            0..8 => 0,
+            8 => 15,
+            _ => random.random_range(0..=15),
+        };
     let page = 1u64 << page_shift;
     let pages: u64 = match random.random_range(0..6) {
         0 => 1,
@@ -316,6 +330,8 @@ fn draw_region(random: &mut ChaCha8Rng, number: u32, index: u32, page_shift_base
     let seed = random.random();
     let some = Rights::from_number(random.random_range(0..64)).expect("six rights");
     let rights = if random.random_ratio(2, 3) { Rights::ALL } else { some };
+    let ba_pg_sz = if has_pages { random.random_range(0..=3) } else { 0 };
+    let hop = if has_pages && random.random() { Some(draw_hop(random, pages + 1, ba_pg_sz)) } else { None };
     let window_type = if kind == RegionKind::MwValid { random.random_range(1..=2) } else { 1 };
     RegionDescription {
         name: format!("region {number}"),
@@ -328,12 +344,19 @@ fn draw_region(random: &mut ChaCha8Rng, number: u32, index: u32, page_shift_base
         rights,
         variant: if kind == RegionKind::Frmr { random.random() } else { 0 },
         index: Some(index),
-        ba_pg_sz: if has_pages { random.random_range(0..=3) } else { 0 },
+        hop,
+        ba_pg_sz,
         window_type,
         bind_qpn: if window_type == 2 { random.random_range(0..4) } else { 0 },
         bound_key: if kind == RegionKind::MwValid && random.random() { random.random_range(1..=u32::MAX) } else { 0 },
         ..RegionDescription::default()
     }
+}
+
+/// Hops of a page table for `pages` pages: one or more, and as many as it needs.
+fn draw_hop(random: &mut ChaCha8Rng, pages: u64, ba_pg_sz: u8) -> u8 {
+    let entries: u64 = 512 << ba_pg_sz;
+    random.random_range(if pages <= entries { 1 } else { 2 }..=3)
 }
 
 fn draw_queue_buffer(random: &mut ChaCha8Rng, number: u32, page_shift_base: u8) -> QueueBufferDescription {

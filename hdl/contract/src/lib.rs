@@ -4,6 +4,7 @@
 //! Layout is shared, behaviour is not: nothing in this crate checks a request or walks a table.
 
 pub mod config;
+pub mod coverage;
 pub mod hem;
 pub mod key;
 pub mod layout;

@@ -72,7 +72,7 @@ const BLOCKS: &[(&str, &str, &str)] = &[
 
 /// Configurations in which the engine is tested. Each name becomes the name of a design.
 fn configurations() -> Vec<Config> {
-    let presets = ["default", "small"].iter().filter_map(|name| keywalk_gen::presets::find(name));
+    let presets = ["default", "small", "narrow"].iter().filter_map(|name| keywalk_gen::presets::find(name));
     let mut configurations: Vec<_> = presets.map(|preset| preset.config()).collect();
     // Small, with responses in order. As every request takes a split context there, one per cycle needs more of them; and
     // more walks, because every piece reserves one until the TLB has answered.
@@ -84,6 +84,7 @@ fn configurations() -> Vec<Config> {
         in_order: true,
         ..small
     }));
+    configurations.push(least());
     if cfg!(feature = "bench") {
         // The default engine with as many reads in flight as the contract allows, and contexts to make them.
         configurations.push(Config {
@@ -97,9 +98,9 @@ fn configurations() -> Vec<Config> {
     configurations
 }
 
-/// Configurations in which blocks are tested, but not the engine: every depth at its minimum, no done tracking.
-fn configurations_of_blocks() -> Vec<Config> {
-    let least = Config {
+/// Every depth at its minimum, no done tracking.
+fn least() -> Config {
+    Config {
         name: "least".into(),
         table_sets: 1,
         function_bits: 1,
@@ -126,8 +127,7 @@ fn configurations_of_blocks() -> Vec<Config> {
         bt0_slots: 1,
         done_tracking: false,
         ..Config::default()
-    };
-    vec![least]
+    }
 }
 
 /// A copy of a design with one fault: a text that occurs exactly once in a file is replaced.
@@ -245,9 +245,7 @@ pub fn all() -> Result<Vec<Dut>, String> {
 
 /// The engine and its blocks.
 fn generated(duts: &mut Vec<Dut>) -> Result<(), String> {
-    let blocks = if cfg!(feature = "block-tests") { configurations_of_blocks() } else { Vec::new() };
-    let engines = configurations().into_iter().map(|config| (config, true));
-    for (config, is_engine_tested) in engines.chain(blocks.into_iter().map(|config| (config, false))) {
+    for config in configurations() {
         let output =
             keywalk_gen::generate(&config).map_err(|error| format!("configuration `{}`: {error}", config.name))?;
         let mut add = |name: &str, doc: String, block: &str| {
@@ -266,9 +264,7 @@ fn generated(duts: &mut Vec<Dut>) -> Result<(), String> {
             });
             Ok(())
         };
-        if is_engine_tested {
-            add(&config.name, format!("The engine in configuration `{}`.", config.name), ENGINE)?;
-        }
+        add(&config.name, format!("The engine in configuration `{}`.", config.name), ENGINE)?;
         if cfg!(feature = "block-tests") {
             for (name, block, _) in BLOCKS.iter().filter(|(_, _, configuration)| *configuration == config.name) {
                 add(name, format!("Block `{block}` in configuration `{}`.", config.name), block)?;

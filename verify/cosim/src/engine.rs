@@ -574,6 +574,11 @@ impl<M: LineMemory> Engine<M> {
         &mut self.bench[self.requests]
     }
 
+    /// The driver of context requests, to record acceptances.
+    pub fn context_driver(&mut self) -> &mut StreamDriver {
+        &mut self.bench[self.context_requests]
+    }
+
     /// The driver of invalidations, to record acceptances.
     pub fn invalidation_driver(&mut self) -> &mut StreamDriver {
         &mut self.bench[self.invalidations]
