@@ -6,8 +6,11 @@ RTL   := build/rtl
 
 -include build/tools.mk
 VERILATOR ?= verilator
+PYTHON ?= python3
+# Random scenarios that the witness judges, for each of three engines.
+WITNESS_SEEDS ?= 200
 
-.PHONY: all setup setup-synth rtl lint vectors test check docs bench synth figures clean
+.PHONY: all setup setup-synth rtl lint vectors test check docs bench synth figures witness clean
 
 all: lint vectors
 
@@ -20,13 +23,13 @@ setup-synth:
 	@verify/tools/setup.sh --synth
 
 # A second make, so that build/tools.mk is read after setup has written it.
-rtl lint vectors test check docs bench: setup
+rtl lint vectors test check docs bench witness: setup
 	@$(MAKE) --no-print-directory do-$@
 
 synth figures: setup-synth
 	@$(MAKE) --no-print-directory do-$@
 
-.PHONY: do-rtl do-lint do-vectors do-test do-check do-docs do-bench do-synth do-figures
+.PHONY: do-rtl do-lint do-vectors do-test do-check do-docs do-bench do-synth do-figures do-witness
 
 # The Verilog of the default configuration.
 do-rtl:
@@ -64,6 +67,16 @@ do-synth: do-rtl
 do-figures: do-rtl
 	-$(CARGO) run --release -p keywalk-verify -- bench --json build/bench.json --out docs/bench --readme README.md
 	-$(CARGO) run --release -p keywalk-verify -- synth $(RTL) --json build/synth.json --readme README.md
+
+# The independent witness: a second reading of the table formats, on the vectors and on what the RTL answers on random
+# tables. A scenario that the RTL does not finish leaves the witness a file that ends too early, which it refuses.
+WITNESS := $(PYTHON) -B verify/witness/witness.py
+SCENARIO := $(CARGO) run --release -p keywalk-verify -- scenario --out - --seeds $(WITNESS_SEEDS)
+do-witness:
+	$(WITNESS) vectors verify/vectors
+	$(SCENARIO) --preset small --latency 1 | $(WITNESS) answers -
+	$(SCENARIO) --preset small_ordered --latency 40 | $(WITNESS) answers -
+	$(SCENARIO) --preset default --latency 250 | $(WITNESS) answers -
 
 clean:
 	rm -rf build

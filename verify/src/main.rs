@@ -9,6 +9,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use command::bench::BenchArgs;
+use command::scenario::ScenarioArgs;
 use command::synth::SynthArgs;
 use command::{FAILED, PASSED, Refusal, print, progress_bar};
 use keywalk_contract::Operation;
@@ -77,6 +78,14 @@ enum Command {
     /// Exit status: 0 every figure within its target, 1 some figure missed it, 2 wrong usage or Verilog that yosys
     /// refuses, 3 yosys is missing.
     Synth(SynthArgs),
+    /// Write random scenarios as JSON lines: tables, registers, requests, and the answers of the RTL and of the model.
+    ///
+    /// `verify/witness/witness.py answers FILE` judges them by a reading of the table formats of its own; `make witness`
+    /// does both. A scenario follows from its seed and the configuration of the engine.
+    ///
+    /// Exit status: 0 written, 1 the engine broke a rule or did not answer, 2 wrong usage or output that cannot be
+    /// written, 3 a tool is missing.
+    Scenario(ScenarioArgs),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -174,6 +183,7 @@ fn main() -> ExitCode {
         Command::Explain(args) => explain(&args),
         Command::Bench(args) => command::bench::run(&args),
         Command::Synth(args) => command::synth::run(&args),
+        Command::Scenario(args) => command::scenario::run(&args),
     };
     ExitCode::from(result.unwrap_or_else(|error| {
         eprintln!("keywalk-verify: {}", error.message);
