@@ -9,8 +9,10 @@ VERILATOR ?= verilator
 PYTHON ?= python3
 # Random scenarios that the witness judges, for each of three engines.
 WITNESS_SEEDS ?= 200
+# Seconds for each target of the fuzzer.
+FUZZ_SECONDS ?= 30
 
-.PHONY: all setup setup-synth rtl lint vectors test check docs bench synth figures witness clean
+.PHONY: all setup setup-synth rtl lint vectors test check docs bench synth figures witness fuzz clean
 
 all: lint vectors
 
@@ -23,13 +25,13 @@ setup-synth:
 	@verify/tools/setup.sh --synth
 
 # A second make, so that build/tools.mk is read after setup has written it.
-rtl lint vectors test check docs bench witness: setup
+rtl lint vectors test check docs bench witness fuzz: setup
 	@$(MAKE) --no-print-directory do-$@
 
 synth figures: setup-synth
 	@$(MAKE) --no-print-directory do-$@
 
-.PHONY: do-rtl do-lint do-vectors do-test do-check do-docs do-bench do-synth do-figures do-witness
+.PHONY: do-rtl do-lint do-vectors do-test do-check do-docs do-bench do-synth do-figures do-witness do-fuzz
 
 # The Verilog of the default configuration.
 do-rtl:
@@ -77,6 +79,10 @@ do-witness:
 	$(SCENARIO) --preset small --latency 1 | $(WITNESS) answers -
 	$(SCENARIO) --preset small_ordered --latency 40 | $(WITNESS) answers -
 	$(SCENARIO) --preset default --latency 250 | $(WITNESS) answers -
+
+# libFuzzer on everything that reads text of users. `make fuzz FUZZ_TARGETS=vector` takes some targets alone.
+do-fuzz:
+	@verify/fuzz/run.sh $(FUZZ_SECONDS) $(FUZZ_TARGETS)
 
 clean:
 	rm -rf build

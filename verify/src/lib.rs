@@ -5,6 +5,7 @@
 //! live region as a whole and for random parts, and says in a [`FileReport`] what differed.
 
 pub mod answers;
+pub mod arguments;
 pub mod bench;
 pub mod checks;
 pub mod dut;

@@ -14,6 +14,7 @@ use command::synth::SynthArgs;
 use command::{FAILED, PASSED, Refusal, print, progress_bar};
 use keywalk_contract::Operation;
 use keywalk_model::{Controls, Request};
+use keywalk_verify::arguments::{parse_latency, parse_number, parse_operation};
 use keywalk_verify::number::Hex32;
 use keywalk_verify::suite::Event;
 use keywalk_verify::{Design, Difference, FileReport, Golden, Report, RtlOptions, Settings, Suite};
@@ -154,27 +155,6 @@ struct ExplainArgs {
     /// Protection domain. [default: that of the live region with this key]
     #[arg(long, value_parser = parse_number)]
     pd: Option<u64>,
-}
-
-fn parse_number(text: &str) -> Result<u64, String> {
-    let number = match text.strip_prefix("0x") {
-        Some(digits) => u64::from_str_radix(digits, 16),
-        None => text.parse(),
-    };
-    number.map_err(|error| format!("{error}; legal is a number, decimal or with 0x"))
-}
-
-fn parse_operation(text: &str) -> Result<Operation, String> {
-    let names = Operation::ALL.map(Operation::name).join(", ");
-    Operation::from_name(text).ok_or_else(|| format!("there are {names}"))
-}
-
-fn parse_latency(text: &str) -> Result<RangeInclusive<u32>, String> {
-    let (first, last) = text.split_once("..").unwrap_or((text, text));
-    let number = |text: &str| text.trim_start_matches('=').parse::<u32>().map_err(|error| error.to_string());
-    let range = number(first)?..=number(last)?;
-    let is_legal = *range.start() >= 1 && range.start() <= range.end() && *range.end() <= 1_000_000;
-    if is_legal { Ok(range) } else { Err("legal is N or MIN..MAX with 1 <= MIN <= MAX <= 1000000".into()) }
 }
 
 fn main() -> ExitCode {
