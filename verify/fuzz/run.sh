@@ -23,7 +23,7 @@ target_dir=${CARGO_TARGET_DIR:-target}
 mkdir -p "$target_dir/$host" "$target_dir/verilated" build/fuzz/found
 [ -e "$target_dir/$host/verilated" ] || ln -s ../verilated "$target_dir/$host/verilated"
 passes='-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters
-    -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1'
+    -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares'
 helper() { "$CARGO" run --quiet --release -p keywalk-fuzz --bin keywalk-fuzz -- "$@"; }
 
 helper seeds build/fuzz/corpus

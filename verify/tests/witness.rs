@@ -132,7 +132,10 @@ fn a_changed_answer_and_a_damaged_file_are_found() {
     }
     let half = &whole[..whole.len() / 2];
     let without_end = &whole[..whole.trim_end().rfind('\n').unwrap() + 1];
-    for damaged in [half, without_end, "", "[]\n", "{\"kind\": \"request\"}\n"] {
+    let deep = "[".repeat(100_000);
+    let wrong_type = whole.replacen("\"function_map\":[", "\"function_map\":[[\"x\"],", 1);
+    let negative = whole.replacen("\"address\":", "\"address\":-", 1);
+    for damaged in [half, without_end, "", "[]\n", "{\"kind\": \"request\"}\n", &deep, &wrong_type, &negative] {
         fs::write(&file, damaged).unwrap();
         let output = witness(&["answers", path(&file)]).expect("it was there before");
         let (code, text) = text(&output);
@@ -167,9 +170,28 @@ fn a_changed_row_of_a_vector_is_found() {
 }
 
 #[test]
+fn a_file_that_is_no_vector_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let compressed = fs::read(verify().join("vectors/pbl_adapt_hop3_1g.json.gz")).unwrap();
+    let mut flipped = compressed.clone();
+    flipped[compressed.len() / 2] ^= 0xff;
+    let cut = &compressed[..compressed.len() / 2];
+    let deep = "[".repeat(100_000);
+    let empty = br#"{"format": "hns-v2-vector/1"}"#;
+    for damaged in [cut, &flipped, deep.as_bytes(), b"", b"[]", b"{}", empty, &[0xff, 0xfe, 0]] {
+        let file = directory.path().join("damaged.json");
+        fs::write(&file, damaged).unwrap();
+        let Some(output) = witness(&["vectors", path(&file)]) else { return };
+        let (code, text) = text(&output);
+        assert_eq!(code, Some(2), "{text}");
+        assert!(text.contains("witness: ") && !text.contains("Traceback"), "{text}");
+    }
+}
+
+#[test]
 fn the_witness_shares_no_code() {
     // Python's standard library and its own file: so it shares no code, and runs wherever Python does.
-    let allowed = ["argparse", "bisect", "collections", "dataclasses", "gzip", "json", "os", "reading", "sys"];
+    let allowed = ["argparse", "bisect", "collections", "dataclasses", "gzip", "json", "os", "reading", "sys", "zlib"];
     let mut imports = 0;
     for entry in fs::read_dir(verify().join("witness")).unwrap() {
         let file = entry.unwrap().path();

@@ -16,6 +16,7 @@ import gzip
 import json
 import os
 import sys
+import zlib
 
 import reading
 from reading import CODE, OPERATIONS, STATUSES, Memory, Reader, Refused, Request, Switches, Table, TableSet
@@ -23,6 +24,10 @@ from reading import CODE, OPERATIONS, STATUSES, Memory, Reader, Refused, Request
 ANSWERS_FORMAT = "keywalk-scenario/1"
 VECTOR_FORMAT = "hns-v2-vector/1"
 BEAT = ["status", "wire_class", "table", "hop", "segment", "first", "last", "pa", "length"]
+
+
+# What reading damaged input may raise: wrong types and numbers, missing keys, depth without end, a broken stream.
+DAMAGE = (ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, RecursionError, zlib.error, EOFError)
 
 
 class Unusable(Exception):
@@ -358,7 +363,7 @@ def check_answers(path, tally):
                     raise Unusable(f"a line of kind {kind!r} does not belong here")
             except Unusable as error:
                 raise Unusable(f"{path}:{position}: {error}") from None
-            except (ValueError, KeyError, TypeError, IndexError) as error:
+            except DAMAGE as error:
                 raise Unusable(f"{path}:{position}: {type(error).__name__}: {error}") from None
     if scenario or not scenarios:
         raise Unusable(f"{path}: ends in the middle of a scenario" if scenario else f"{path}: holds no scenario")
@@ -378,7 +383,7 @@ def main():
             for path in vector_files(arguments.paths):
                 try:
                     check_vector(path, tally)
-                except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+                except DAMAGE as error:
                     raise Unusable(f"{path}: no vector file: {type(error).__name__}: {error}") from None
         else:
             for path in arguments.paths:
@@ -388,7 +393,7 @@ def main():
             with open(arguments.json, "w", encoding="utf-8") as file:
                 json.dump(counts, file, indent=2)
                 file.write("\n")
-    except (OSError, EOFError, Unusable) as error:
+    except (OSError, UnicodeDecodeError, Unusable) as error:
         print(f"witness: {error}", file=sys.stderr)
         return 2
     print(f"{tally.agreed} agreed, {tally.disagreed} disagreed")
