@@ -6,8 +6,14 @@ RTL   := build/rtl
 
 -include build/tools.mk
 VERILATOR ?= verilator
+PYTHON ?= python3
+# Random scenarios that the witness judges, for each of three engines.
+WITNESS_SEEDS ?= 200
+# Seconds for each target of the fuzzer.
+FUZZ_SECONDS ?= 30
 
 .PHONY: all setup setup-synth rtl lint vectors test check docs bench soak coverage test-slurm synth figures clean
+.PHONY: all setup setup-synth rtl lint vectors test check docs bench synth figures witness fuzz clean
 
 all: lint vectors
 
@@ -21,12 +27,14 @@ setup-synth:
 
 # A second make, so that build/tools.mk is read after setup has written it.
 rtl lint vectors test check docs bench soak coverage test-slurm: setup
+rtl lint vectors test check docs bench witness fuzz: setup
 	@$(MAKE) --no-print-directory do-$@
 
 synth figures: setup-synth
 	@$(MAKE) --no-print-directory do-$@
 
 .PHONY: do-rtl do-lint do-vectors do-test do-check do-docs do-bench do-soak do-coverage do-test-slurm do-synth do-figures
+.PHONY: do-rtl do-lint do-vectors do-test do-check do-docs do-bench do-synth do-figures do-witness do-fuzz
 
 # The Verilog of the default configuration.
 do-rtl:
@@ -82,6 +90,20 @@ do-synth: do-rtl
 do-figures: do-rtl
 	-$(CARGO) run --release -p keywalk-verify -- bench --json build/bench.json --out docs/bench --readme README.md
 	-$(CARGO) run --release -p keywalk-verify -- synth $(RTL) --json build/synth.json --readme README.md
+
+# The independent witness: a second reading of the table formats, on the vectors and on what the RTL answers on random
+# tables. A scenario that the RTL does not finish leaves the witness a file that ends too early, which it refuses.
+WITNESS := $(PYTHON) -B verify/witness/witness.py
+SCENARIO := $(CARGO) run --release -p keywalk-verify -- scenario --out - --seeds $(WITNESS_SEEDS)
+do-witness:
+	$(WITNESS) vectors verify/vectors
+	$(SCENARIO) --preset small --latency 1 | $(WITNESS) answers -
+	$(SCENARIO) --preset small_ordered --latency 40 | $(WITNESS) answers -
+	$(SCENARIO) --preset default --latency 250 | $(WITNESS) answers -
+
+# libFuzzer on everything that reads text of users. `make fuzz FUZZ_TARGETS=vector` takes some targets alone.
+do-fuzz:
+	@verify/fuzz/run.sh $(FUZZ_SECONDS) $(FUZZ_TARGETS)
 
 clean:
 	rm -rf build

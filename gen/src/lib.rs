@@ -144,6 +144,30 @@ pub enum GenerateError {
     },
 }
 
+/// The hardware as kaze prints it.
+#[derive(Clone, Debug)]
+pub struct Printed {
+    /// Name of the module that holds all others.
+    pub core: String,
+    /// Name and text of every module.
+    pub modules: Vec<(String, String)>,
+}
+
+/// Describes the hardware of a legal configuration and lets kaze print it.
+#[must_use]
+pub fn print(config: &Config) -> Printed {
+    let context = kaze::Context::new();
+    let arena = typed_arena::Arena::new();
+    let design = Design::new(&context, &arena);
+    let core = keywalk_hdl::build(&design, config).to_string();
+    let modules = design.modules().into_iter().map(|builder| {
+        let mut text = Vec::new();
+        kaze::verilog::generate(builder.kaze(), &mut text).expect("writing to memory succeeds");
+        (builder.name().to_owned(), String::from_utf8(text).expect("kaze prints ASCII"))
+    });
+    Printed { core, modules: modules.collect() }
+}
+
 /// Generates the Verilog of `config`.
 ///
 /// # Errors
@@ -151,20 +175,14 @@ pub enum GenerateError {
 pub fn generate(config: &Config) -> Result<Output, GenerateError> {
     config.validate()?;
     config_file::check_name(&config.name)?;
-    let context = kaze::Context::new();
-    let arena = typed_arena::Arena::new();
-    let design = Design::new(&context, &arena);
-    let core = keywalk_hdl::build(&design, config);
+    let Printed { core, modules: texts } = print(config);
     let fault = |module: &str| {
         let module = module.to_owned();
         move |error| GenerateError::Canonicalise { module, error }
     };
     let mut modules: Vec<Module> = Vec::new();
-    for builder in design.modules() {
-        let mut text = Vec::new();
-        kaze::verilog::generate(builder.kaze(), &mut text).expect("writing to memory succeeds");
-        let text = stitch::stitch(&String::from_utf8(text).expect("kaze prints ASCII"));
-        modules.push(canonicalise::parse(&text).map_err(fault(builder.name()))?);
+    for (name, text) in &texts {
+        modules.push(canonicalise::parse(&stitch::stitch(text)).map_err(fault(name))?);
     }
     modules.sort_by(|a, b| a.name().cmp(b.name()));
     let interfaces = modules.clone();

@@ -3,6 +3,7 @@
 pub mod bench;
 pub mod coverage;
 pub mod soak;
+pub mod scenario;
 pub mod synth;
 
 use std::fs;

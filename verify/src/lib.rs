@@ -4,6 +4,8 @@
 //! are what an engine sees of it. A [`Dut`] answers requests; [`run_file`] asks it for every row of a vector, for every
 //! live region as a whole and for random parts, and says in a [`FileReport`] what differed.
 
+pub mod answers;
+pub mod arguments;
 pub mod bench;
 pub mod checks;
 pub mod coverage;

@@ -11,10 +11,12 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use command::bench::BenchArgs;
 use command::coverage::CoverageArgs;
 use command::soak::SoakArgs;
+use command::scenario::ScenarioArgs;
 use command::synth::SynthArgs;
 use command::{FAILED, PASSED, Refusal, print, progress_bar};
 use keywalk_contract::Operation;
 use keywalk_model::{Controls, Request};
+use keywalk_verify::arguments::{parse_latency, parse_number, parse_operation};
 use keywalk_verify::number::Hex32;
 use keywalk_verify::suite::Event;
 use keywalk_verify::{Design, Difference, FileReport, Golden, Report, RtlOptions, Settings, Suite};
@@ -101,6 +103,14 @@ enum Command {
     /// Exit status: 0 every bin that can be filled is filled and no case failed, 1 otherwise, 2 wrong usage or unreadable
     /// input.
     Coverage(CoverageArgs),
+    /// Write random scenarios as JSON lines: tables, registers, requests, and the answers of the RTL and of the model.
+    ///
+    /// `verify/witness/witness.py answers FILE` judges them by a reading of the table formats of its own; `make witness`
+    /// does both. A scenario follows from its seed and the configuration of the engine.
+    ///
+    /// Exit status: 0 written, 1 the engine broke a rule or did not answer, 2 wrong usage or output that cannot be
+    /// written, 3 a tool is missing.
+    Scenario(ScenarioArgs),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -171,27 +181,6 @@ struct ExplainArgs {
     pd: Option<u64>,
 }
 
-fn parse_number(text: &str) -> Result<u64, String> {
-    let number = match text.strip_prefix("0x") {
-        Some(digits) => u64::from_str_radix(digits, 16),
-        None => text.parse(),
-    };
-    number.map_err(|error| format!("{error}; legal is a number, decimal or with 0x"))
-}
-
-fn parse_operation(text: &str) -> Result<Operation, String> {
-    let names = Operation::ALL.map(Operation::name).join(", ");
-    Operation::from_name(text).ok_or_else(|| format!("there are {names}"))
-}
-
-fn parse_latency(text: &str) -> Result<RangeInclusive<u32>, String> {
-    let (first, last) = text.split_once("..").unwrap_or((text, text));
-    let number = |text: &str| text.trim_start_matches('=').parse::<u32>().map_err(|error| error.to_string());
-    let range = number(first)?..=number(last)?;
-    let is_legal = *range.start() >= 1 && range.start() <= range.end() && *range.end() <= 1_000_000;
-    if is_legal { Ok(range) } else { Err("legal is N or MIN..MAX with 1 <= MIN <= MAX <= 1000000".into()) }
-}
-
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Vectors(args) => vectors(&args),
@@ -200,6 +189,7 @@ fn main() -> ExitCode {
         Command::Synth(args) => command::synth::run(&args),
         Command::Soak(args) => command::soak::run(&args),
         Command::Coverage(args) => command::coverage::run(&args),
+        Command::Scenario(args) => command::scenario::run(&args),
     };
     ExitCode::from(result.unwrap_or_else(|error| {
         eprintln!("keywalk-verify: {}", error.message);

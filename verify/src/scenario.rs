@@ -19,7 +19,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 /// Cycles after which traffic that has not ended counts as stuck: far above what the slowest memory explains.
-const DRAIN_LIMIT_CYCLES: u64 = 5_000_000;
+pub(crate) const DRAIN_LIMIT_CYCLES: u64 = 5_000_000;
 
 /// Tables with their traffic.
 #[derive(Debug)]

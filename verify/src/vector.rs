@@ -528,8 +528,16 @@ impl Vector {
     /// # Errors
     /// What is wrong, with file, row and field.
     pub fn load(path: &Path) -> Result<Self, VectorError> {
+        let file = File::open(path).map_err(|source| VectorError::Read { path: path.into(), source })?;
+        Self::read(path, file)
+    }
+
+    /// Reads and checks the bytes of a file, compressed or not; `path` is for messages.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    pub fn read(path: &Path, mut file: impl Read) -> Result<Self, VectorError> {
         let read_error = |source| VectorError::Read { path: path.into(), source };
-        let mut file = File::open(path).map_err(read_error)?;
         let mut magic = Vec::new();
         (&mut file).take(2).read_to_end(&mut magic).map_err(read_error)?;
         let is_compressed = magic == [0x1f, 0x8b];

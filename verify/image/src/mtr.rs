@@ -55,6 +55,7 @@ impl Shape {
 
 /// Builds the lower levels of a page table of one level or more, and gives the entries of its root.
 pub(crate) fn root_entries(placement: &mut Placement, pages: &Pages, shape: Shape) -> Result<Vec<u64>, BuildError> {
+    placement.count_page_entries(pages.count())?;
     if shape.hop == 1 {
         return Ok((0..pages.count()).map(|index| pages.address(index)).collect());
     }

@@ -117,7 +117,7 @@ impl Pages {
                 let run = u64::from((*run_pages).max(1));
                 let run_pages_log2 = run.next_power_of_two().ilog2();
                 let upper_half_log2 = rules.upper_half_log2;
-                let runs = 1_u64.checked_shl(upper_half_log2.saturating_sub(page_shift + run_pages_log2)).unwrap_or(0);
+                let runs = upper_half_log2.checked_sub(page_shift + run_pages_log2).map_or(0, |bits| 1_u64 << bits);
                 if count.div_ceil(run) > runs {
                     let address_bits = upper_half_log2 + 1;
                     return Err(PagesError::NoRoom { count, page_bytes, run_pages: *run_pages, address_bits });

@@ -10,6 +10,8 @@ use crate::{BuildError, PAGE_BYTES, SparseMemory};
 
 /// Pages tried for one table before giving up.
 const ATTEMPTS_MAX: u32 = 1000;
+/// Most entries of all page tables of an image together: a gibibyte, or half a tebibyte in pages of 4 KiB.
+const PAGE_ENTRIES_MAX: u64 = 1 << 27;
 
 /// The sparse memory under construction.
 pub(crate) struct Placement {
@@ -19,13 +21,28 @@ pub(crate) struct Placement {
     taken: BTreeMap<u64, u64>,
     /// One past the last page number for tables.
     pages_end: u64,
+    /// Entries that page tables may still have.
+    page_entries_left: u64,
 }
 
 impl Placement {
     /// Places tables below `1 << space_bits`.
     pub fn new(random: ChaCha8Rng, space_bits: u32) -> Self {
         let pages_end = (1_u64 << space_bits) / PAGE_BYTES;
-        Self { memory: SparseMemory::new(), random, taken: BTreeMap::new(), pages_end }
+        Self {
+            memory: SparseMemory::new(),
+            random,
+            taken: BTreeMap::new(),
+            pages_end,
+            page_entries_left: PAGE_ENTRIES_MAX,
+        }
+    }
+
+    /// Takes note of a page table of `count` entries, and refuses one that takes too much memory.
+    pub fn count_page_entries(&mut self, count: u64) -> Result<(), BuildError> {
+        let too_many = BuildError::TooManyPages { count, left: self.page_entries_left, max: PAGE_ENTRIES_MAX };
+        self.page_entries_left = self.page_entries_left.checked_sub(count).ok_or(too_many)?;
+        Ok(())
     }
 
     /// Backed memory of `length_bytes` bytes, aligned to `alignment_bytes`, a multiple of 4 KiB.

@@ -37,11 +37,11 @@ impl<'de> Deserialize<'de> for Number {
 
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Number, E> {
                 let digits = text.replace('_', "");
-                let value = match digits.strip_prefix("0x") {
-                    Some(digits) => u64::from_str_radix(digits, 16),
-                    None => digits.parse(),
-                };
-                value.map(Number).map_err(|_| E::invalid_value(de::Unexpected::Str(text), &self))
+                let (digits, radix) = digits.strip_prefix("0x").map_or((&*digits, 10), |digits| (digits, 16));
+                // Without this a sign would be read as well.
+                let is_plain = digits.chars().all(|character| character.is_digit(radix));
+                let value = u64::from_str_radix(digits, radix).ok().filter(|_| is_plain);
+                value.map(Number).ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))
             }
         }
         deserializer.deserialize_any(Form)

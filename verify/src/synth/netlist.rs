@@ -55,6 +55,12 @@ pub enum NetlistError {
         /// The other.
         second: String,
     },
+    /// A net with a number that yosys does not give.
+    #[error("there is a net {net}, but yosys numbers nets one after the other, and the text has fewer bytes than that")]
+    NetNumber {
+        /// Its number.
+        net: usize,
+    },
     /// A combinational loop.
     #[error("a combinational loop runs through {0}")]
     Loop(String),
@@ -219,7 +225,12 @@ impl Netlist {
             let known: Vec<_> = known.map(|(name, _)| name).collect();
             return Err(NetlistError::NoSuchModule { wanted: top.into(), known: known.join(", ") });
         };
-        Builder::new(top, module).build()
+        let nets = module.nets();
+        // Nets index arrays; yosys numbers them one after the other, so there are fewer of them than bytes of text.
+        if nets > text.len() {
+            return Err(NetlistError::NetNumber { net: nets - 1 });
+        }
+        Builder::new(top, module, nets).build()
     }
 
     /// Name of a net.
@@ -251,18 +262,14 @@ struct Builder {
 }
 
 impl Builder {
-    fn new(top: &str, module: Module) -> Self {
-        let ports = module.ports.values().flat_map(|port| &port.bits);
-        let pins = module.cells.values().flat_map(|cell| cell.connections.values().flatten());
-        let named = module.netnames.values().flat_map(|name| &name.bits);
-        let count = ports.chain(pins).chain(named).filter_map(|bit| bit.0).max().map_or(0, |net| net as usize + 1);
+    fn new(top: &str, module: Module, nets: usize) -> Self {
         let netlist = Netlist {
             name: top.into(),
             cells: Vec::with_capacity(module.cells.len()),
             pins: Vec::new(),
             outputs: Vec::new(),
-            drivers: vec![None; count],
-            names: vec![None; count],
+            drivers: vec![None; nets],
+            names: vec![None; nets],
         };
         Self { module, netlist }
     }
@@ -353,6 +360,16 @@ struct Module {
     netnames: BTreeMap<String, JsonName>,
 }
 
+impl Module {
+    /// One more than the largest number of a net.
+    fn nets(&self) -> usize {
+        let ports = self.ports.values().flat_map(|port| &port.bits);
+        let pins = self.cells.values().flat_map(|cell| cell.connections.values().flatten());
+        let named = self.netnames.values().flat_map(|name| &name.bits);
+        ports.chain(pins).chain(named).filter_map(|bit| bit.0).max().map_or(0, |net| net as usize + 1)
+    }
+}
+
 #[derive(Deserialize)]
 struct JsonPort {
     direction: String,
@@ -402,13 +419,8 @@ impl<'de> Deserialize<'de> for Bit {
             }
 
             fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<Bit, E> {
-                // Nets index arrays here; yosys numbers them from 2 on.
-                const NETS_MAX: u64 = 1 << 26;
-                if value < NETS_MAX {
-                    Ok(Bit(Some(value as Net)))
-                } else {
-                    Err(E::custom(format_args!("net {value}: there are at most {NETS_MAX}")))
-                }
+                let net = Net::try_from(value);
+                net.map(|net| Bit(Some(net))).map_err(|_| E::custom(format_args!("net {value}: legal are 32 bits")))
             }
 
             fn visit_str<E: serde::de::Error>(self, value: &str) -> Result<Bit, E> {

@@ -97,6 +97,8 @@ fn what_is_misspelt_is_named() {
         (region(r#""va": -1"#), "expected a number from 0 to 2^64 - 1"),
         (region(r#""va": "0x1_0000_0000_0000_0000""#), "expected a number from 0 to 2^64 - 1"),
         (region(r#""va": "ten""#), "expected a number from 0 to 2^64 - 1"),
+        (region(r#""va": "+1""#), "expected a number from 0 to 2^64 - 1"),
+        (region(r#""va": "0x+1""#), "expected a number from 0 to 2^64 - 1"),
         (region(r#""rights": 64"#), "or a number from 0 to 63"),
         (region(r#""rights": -1"#), "or a number from 0 to 63"),
         (region(r#""rights": ["remote_raed"]"#), "invalid value: string \"remote_raed\", expected a list of rights"),
