@@ -8,6 +8,7 @@ pub mod bench;
 pub mod checks;
 pub mod dut;
 pub mod figures;
+pub mod formal;
 pub mod hardware;
 pub mod number;
 pub mod page_list;

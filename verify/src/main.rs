@@ -9,6 +9,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use command::bench::BenchArgs;
+use command::formal::FormalArgs;
 use command::synth::SynthArgs;
 use command::{FAILED, PASSED, Refusal, print, progress_bar};
 use keywalk_contract::Operation;
@@ -77,6 +78,16 @@ enum Command {
     /// Exit status: 0 every figure within its target, 1 some figure missed it, 2 wrong usage or Verilog that yosys
     /// refuses, 3 yosys is missing.
     Synth(SynthArgs),
+    /// Prove properties of the generated Verilog for all inputs, with yosys and a solver.
+    ///
+    /// Each proof puts properties into a module and shows them: by induction or by a search for an invariant (pdr) for any
+    /// number of cycles, or for a stated number of cycles after reset. `--list` says what each shows. `--planted` plants
+    /// faults that the proofs must find. A proof that fails names the property and leaves a waveform; where only the step
+    /// of an induction fails, the waveform may begin in a state that is never reached.
+    ///
+    /// Exit status: 0 everything was shown, 1 something was not (or a planted fault was not found), 2 wrong usage or
+    /// Verilog that yosys refuses, 3 a tool is missing.
+    Formal(FormalArgs),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -174,6 +185,7 @@ fn main() -> ExitCode {
         Command::Explain(args) => explain(&args),
         Command::Bench(args) => command::bench::run(&args),
         Command::Synth(args) => command::synth::run(&args),
+        Command::Formal(args) => command::formal::run(&args),
     };
     ExitCode::from(result.unwrap_or_else(|error| {
         eprintln!("keywalk-verify: {}", error.message);
