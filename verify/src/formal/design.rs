@@ -153,8 +153,7 @@ impl Design {
             let below = proof.below.iter().find(|(pattern, _)| name != top && matches(pattern, &name));
             let file = if name == top { Some(&proof.properties) } else { below.map(|(_, file)| file) };
             if let Some(file) = file {
-                let file = properties.join(file);
-                let file = fs::canonicalize(&file).map_err(at(&file))?;
+                let file = with(proof, &properties.join(file), out)?;
                 let end = text.rfind("endmodule").unwrap_or(text.len());
                 text.replace_range(end.., &format!("\n`include \"{}\"\nendmodule\n", file.display()));
             }
@@ -172,4 +171,18 @@ impl Design {
         let lib = if is_free { " -lib" } else { "" };
         Ok(format!("read_verilog -formal -sv{lib} -DMODULE_{name}{ports} \"{}\"\n", path.display()))
     }
+}
+
+/// A file of properties, or a copy of it in `out` with names filled in.
+fn with(proof: &Proof, file: &Path, out: &Path) -> Result<PathBuf, DesignError> {
+    if proof.with.is_empty() {
+        return fs::canonicalize(file).map_err(at(file));
+    }
+    let mut text = fs::read_to_string(file).map_err(at(file))?;
+    for (name, value) in &proof.with {
+        text = text.replace(&format!("@{name}@"), value);
+    }
+    let copy = out.join(file.file_name().unwrap_or_default());
+    fs::write(&copy, text).map_err(at(&copy))?;
+    fs::canonicalize(&copy).map_err(at(&copy))
 }

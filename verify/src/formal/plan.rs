@@ -1,5 +1,6 @@
 //! The list of proofs: a TOML file.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -77,6 +78,9 @@ pub struct Proof {
     /// Modules below it that are left out: whatever they could answer is considered.
     #[serde(default)]
     pub free: Vec<String>,
+    /// What stands for `@NAME@` in the properties.
+    #[serde(default)]
+    pub with: BTreeMap<String, String>,
     /// Whether it is short enough for the tests of every commit.
     #[serde(default)]
     pub quick: bool,

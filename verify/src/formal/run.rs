@@ -280,8 +280,8 @@ impl Job<'_> {
     fn pdr(&self, reads: &str, top: &str) -> Result<Verdict, RunError> {
         let model = self.path("model.aig");
         let end = format!(
-            "chformal -cover -remove\nmemory_map -formal\nformalff -clk2ff -ff2anyinit\nsimplemap\ndffunmap\nopt_clean\n\
-             abc -g AND -fast\nopt_clean\nwrite_aiger -I -B -zinit -no-startoffset \"{model}\"\n"
+            "chformal -cover -remove\nmemory_map -formal\nformalff -clk2ff -ff2anyinit\ntechmap\nopt -fast\ndffunmap\nopt_clean\n\
+             aigmap\nopt_clean\nwrite_aiger -I -B -zinit -no-startoffset \"{model}\"\n"
         );
         if !self.model(reads, top, &end)? {
             return Ok(Verdict::TimeLimit);
