@@ -7,7 +7,7 @@ RTL   := build/rtl
 -include build/tools.mk
 VERILATOR ?= verilator
 
-.PHONY: all setup setup-synth rtl lint vectors test check docs bench synth figures clean
+.PHONY: all setup setup-synth setup-formal rtl lint vectors test check docs bench synth figures formal clean
 
 all: lint vectors
 
@@ -19,6 +19,10 @@ setup:
 setup-synth:
 	@verify/tools/setup.sh --synth
 
+# Installs yosys, smtbmc and the solver that proofs are made with.
+setup-formal:
+	@verify/tools/setup.sh --formal
+
 # A second make, so that build/tools.mk is read after setup has written it.
 rtl lint vectors test check docs bench: setup
 	@$(MAKE) --no-print-directory do-$@
@@ -26,7 +30,10 @@ rtl lint vectors test check docs bench: setup
 synth figures: setup-synth
 	@$(MAKE) --no-print-directory do-$@
 
-.PHONY: do-rtl do-lint do-vectors do-test do-check do-docs do-bench do-synth do-figures
+formal: setup-formal
+	@$(MAKE) --no-print-directory do-$@
+
+.PHONY: do-rtl do-lint do-vectors do-test do-check do-docs do-bench do-synth do-figures do-formal
 
 # The Verilog of the default configuration.
 do-rtl:
@@ -64,6 +71,12 @@ do-synth: do-rtl
 do-figures: do-rtl
 	-$(CARGO) run --release -p keywalk-verify -- bench --json build/bench.json --out docs/bench --readme README.md
 	-$(CARGO) run --release -p keywalk-verify -- synth $(RTL) --json build/synth.json --readme README.md
+
+# Proofs of properties of the small configuration, and the faults that they must find.
+do-formal:
+	$(CARGO) run --release -p keywalk-gen -- rtl --preset small --out build/formal/rtl
+	$(CARGO) run --release -p keywalk-verify -- formal --json build/formal/proofs.json
+	$(CARGO) run --release -p keywalk-verify -- formal --planted --json build/formal/planted.json
 
 clean:
 	rm -rf build

@@ -46,7 +46,13 @@
         read_0: assert (!(f_s1_is_key && pages_s1_valid && !f_busy && pages_tags_0_read_0 == {f_tag, 1'b1}) || pages_values_0_read_0 != f_page);
         read_1: assert (!(f_s1_is_key && pages_s1_valid && !f_busy && pages_tags_1_read_0 == {f_tag, 1'b1}) || pages_values_1_read_0 != f_page);
     end
+    always @* if (f_started && f_s2_is_key && !f_is_filled) begin
+        way_0: assert (!(pages_s2_counts && pages_s2_matches_0) || pages_s2_value_0 != f_page);
+        way_1: assert (!(pages_s2_counts && !pages_s2_matches_0 && pages_s2_matches_1) || pages_s2_value_1 != f_page);
+    end
     always @* if (f_started) begin
+        only_way_0: assert (!(pages_s2_counts && pages_s2_matches_0) || pages_s2_value_1 == 0);
+        only_way_1: assert (!(pages_s2_counts && !pages_s2_matches_0) || pages_s2_value_0 == 0);
         key_1: assert (!f_s1_is_key || pages_s1_key == f_tag);
         set_1: assert (!f_s1_is_key || pages_s1_set == f_set);
         flush_starts_scrub: assert (!f_flushed_1 || (f_busy && pages_scrub_count == 0));

@@ -133,7 +133,7 @@ impl Design {
             next += 1;
             let module = self.module(&name)?;
             if proof.free.iter().any(|free| *free == name) {
-                commands += &self.command(&name, &self.directory.join(&module.file), true)?;
+                commands += &self.command(&name, &self.directory.join(&module.file), " -lib")?;
                 continue;
             }
             for instance in &module.instances {
@@ -159,17 +159,17 @@ impl Design {
             }
             let path = out.join(&module.file);
             fs::write(&path, text).map_err(at(&path))?;
-            commands += &self.command(&name, &path, false)?;
+            commands += &self.command(&name, &path, if name == top { "" } else { " -DF_BELOW" })?;
         }
         Ok(commands)
     }
 
-    /// How yosys reads a module. Properties learn from `HAS_port` which ports there are.
-    fn command(&self, name: &str, path: &Path, is_free: bool) -> Result<String, DesignError> {
+    /// How yosys reads a module. Properties learn from `HAS_port` which ports there are, and from `F_BELOW` that the module
+    /// is not the one that the proof is of.
+    fn command(&self, name: &str, path: &Path, option: &str) -> Result<String, DesignError> {
         let path = std::path::absolute(path).map_err(at(path))?;
         let ports: String = self.module(name)?.ports.iter().map(|port| format!(" -DHAS_{}", port.name)).collect();
-        let lib = if is_free { " -lib" } else { "" };
-        Ok(format!("read_verilog -formal -sv{lib} -DMODULE_{name}{ports} \"{}\"\n", path.display()))
+        Ok(format!("read_verilog -formal -sv{option} -DMODULE_{name}{ports} \"{}\"\n", path.display()))
     }
 }
 
@@ -183,6 +183,9 @@ fn with(proof: &Proof, file: &Path, out: &Path) -> Result<PathBuf, DesignError> 
         text = text.replace(&format!("@{name}@"), value);
     }
     let copy = out.join(file.file_name().unwrap_or_default());
+    // What it includes lies beside the original.
+    let directory = fs::canonicalize(file.parent().unwrap_or(Path::new("."))).map_err(at(file))?;
+    text = text.replace("`include \"", &format!("`include \"{}/", directory.display()));
     fs::write(&copy, text).map_err(at(&copy))?;
     fs::canonicalize(&copy).map_err(at(&copy))
 }
