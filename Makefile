@@ -14,6 +14,7 @@ FUZZ_SECONDS ?= 30
 
 .PHONY: all setup setup-synth rtl lint vectors test check docs bench soak coverage test-slurm synth figures clean
 .PHONY: all setup setup-synth rtl lint vectors test check docs bench synth figures witness fuzz clean
+.PHONY: all setup setup-synth setup-formal rtl lint vectors test check docs bench synth figures formal clean
 
 all: lint vectors
 
@@ -25,6 +26,10 @@ setup:
 setup-synth:
 	@verify/tools/setup.sh --synth
 
+# Installs yosys, smtbmc and the solver that proofs are made with.
+setup-formal:
+	@verify/tools/setup.sh --formal
+
 # A second make, so that build/tools.mk is read after setup has written it.
 rtl lint vectors test check docs bench soak coverage test-slurm: setup
 rtl lint vectors test check docs bench witness fuzz: setup
@@ -35,6 +40,10 @@ synth figures: setup-synth
 
 .PHONY: do-rtl do-lint do-vectors do-test do-check do-docs do-bench do-soak do-coverage do-test-slurm do-synth do-figures
 .PHONY: do-rtl do-lint do-vectors do-test do-check do-docs do-bench do-synth do-figures do-witness do-fuzz
+formal: setup-formal
+	@$(MAKE) --no-print-directory do-$@
+
+.PHONY: do-rtl do-lint do-vectors do-test do-check do-docs do-bench do-synth do-figures do-formal
 
 # The Verilog of the default configuration.
 do-rtl:
@@ -104,6 +113,11 @@ do-witness:
 # libFuzzer on everything that reads text of users. `make fuzz FUZZ_TARGETS=vector` takes some targets alone.
 do-fuzz:
 	@verify/fuzz/run.sh $(FUZZ_SECONDS) $(FUZZ_TARGETS)
+# Proofs of properties of the small configuration, and the faults that they must find.
+do-formal:
+	$(CARGO) run --release -p keywalk-gen -- rtl --preset small --out build/formal/rtl
+	$(CARGO) run --release -p keywalk-verify -- formal --json build/formal/proofs.json
+	$(CARGO) run --release -p keywalk-verify -- formal --planted --json build/formal/planted.json
 
 clean:
 	rm -rf build

@@ -4,6 +4,7 @@ pub mod bench;
 pub mod coverage;
 pub mod soak;
 pub mod scenario;
+pub mod formal;
 pub mod synth;
 
 use std::fs;

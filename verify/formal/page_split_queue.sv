@@ -1,0 +1,17 @@
+// The queue of requests in the page split, as fifo_count.sv; besides, a long request in it is one of several pages.
+`include "fifo_count.sv"
+`ifdef FORMAL
+    localparam F_DEPTH = 1 << (F_BITS - 1);
+    reg f_is_legal;
+    integer f_slot;
+    always @* begin
+        f_is_legal = !(out_valid && out_data_1[115] && !out_data_1[114]);
+        for (f_slot = 0; f_slot < F_DEPTH; f_slot = f_slot + 1)
+            if ({1'b0, f_slot[F_BITS - 2:0] - read_pointer[F_BITS - 2:0]} < f_stored
+                && entries_1[f_slot][115] && !entries_1[f_slot][114])
+                f_is_legal = 0;
+    end
+    always @* if (f_started) begin
+        long_is_split: assert (f_is_legal);
+    end
+`endif
