@@ -1,6 +1,7 @@
 //! What the subcommands share: exit codes, refusals, output.
 
 pub mod bench;
+pub mod replay;
 pub mod synth;
 
 use std::fs;
