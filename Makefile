@@ -12,9 +12,8 @@ WITNESS_SEEDS ?= 200
 # Seconds for each target of the fuzzer.
 FUZZ_SECONDS ?= 30
 
-.PHONY: all setup setup-synth rtl lint vectors test check docs bench soak coverage test-slurm synth figures clean
-.PHONY: all setup setup-synth rtl lint vectors test check docs bench synth figures witness fuzz clean
-.PHONY: all setup setup-synth setup-formal rtl lint vectors test check docs bench synth figures formal clean
+.PHONY: all setup setup-synth setup-formal rtl lint vectors test check docs bench soak coverage test-slurm witness fuzz
+.PHONY: synth figures formal clean
 
 all: lint vectors
 
@@ -31,19 +30,17 @@ setup-formal:
 	@verify/tools/setup.sh --formal
 
 # A second make, so that build/tools.mk is read after setup has written it.
-rtl lint vectors test check docs bench soak coverage test-slurm: setup
-rtl lint vectors test check docs bench witness fuzz: setup
+rtl lint vectors test check docs bench soak coverage test-slurm witness fuzz: setup
 	@$(MAKE) --no-print-directory do-$@
 
 synth figures: setup-synth
 	@$(MAKE) --no-print-directory do-$@
 
-.PHONY: do-rtl do-lint do-vectors do-test do-check do-docs do-bench do-soak do-coverage do-test-slurm do-synth do-figures
-.PHONY: do-rtl do-lint do-vectors do-test do-check do-docs do-bench do-synth do-figures do-witness do-fuzz
 formal: setup-formal
 	@$(MAKE) --no-print-directory do-$@
 
-.PHONY: do-rtl do-lint do-vectors do-test do-check do-docs do-bench do-synth do-figures do-formal
+.PHONY: do-rtl do-lint do-vectors do-test do-check do-docs do-bench do-soak do-coverage do-test-slurm do-witness do-fuzz
+.PHONY: do-synth do-figures do-formal
 
 # The Verilog of the default configuration.
 do-rtl:

@@ -2,9 +2,10 @@
 
 pub mod bench;
 pub mod coverage;
-pub mod soak;
-pub mod scenario;
 pub mod formal;
+pub mod replay;
+pub mod scenario;
+pub mod soak;
 pub mod synth;
 
 use std::fs;

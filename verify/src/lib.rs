@@ -2,7 +2,8 @@
 //!
 //! A [`Vector`] is a file of tables that the real driver built, with the answers that an engine must give. [`Tables`]
 //! are what an engine sees of it. A [`Dut`] answers requests; [`run_file`] asks it for every row of a vector, for every
-//! live region as a whole and for random parts, and says in a [`FileReport`] what differed.
+//! live region as a whole and for random parts, and says in a [`FileReport`] what differed. [`replay_file`] lets a
+//! [`CommandDut`] build the tables itself, from the vector's log of what the driver sent.
 
 pub mod answers;
 pub mod arguments;
@@ -16,6 +17,7 @@ pub mod hardware;
 pub mod number;
 pub mod page_list;
 pub mod pieces;
+pub mod replay;
 pub mod report;
 pub mod run;
 pub mod scenario;
@@ -26,6 +28,7 @@ pub mod tables;
 pub mod vector;
 
 pub use dut::{Dut, DutError, GoldenDut, RtlDut, RtlOptions};
+pub use replay::{CommandDut, EventLog, ModelDevice, ReplayReport, replay_file};
 pub use report::{Count, Difference, FileReport, Report};
 pub use run::{Settings, run_file};
 pub use suite::{Design, Suite, SuiteError};

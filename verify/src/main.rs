@@ -10,9 +10,10 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use command::bench::BenchArgs;
 use command::coverage::CoverageArgs;
-use command::soak::SoakArgs;
-use command::scenario::ScenarioArgs;
 use command::formal::FormalArgs;
+use command::replay::ReplayArgs;
+use command::scenario::ScenarioArgs;
+use command::soak::SoakArgs;
 use command::synth::SynthArgs;
 use command::{FAILED, PASSED, Refusal, print, progress_bar};
 use keywalk_contract::Operation;
@@ -49,6 +50,19 @@ enum Command {
     ///
     /// Exit status: 0 all passed, 1 something failed, 2 wrong usage or unreadable input, 3 a tool is missing.
     Vectors(VectorsArgs),
+    /// Replay what the driver sent: feed the events of vector files to a device, then check its tables and its answers.
+    ///
+    /// The events are commands, mailbox commands and work requests, in order, with the harness as the host: mailbox buffers
+    /// hold what the log says, pointers of further levels are in memory before the device is told of them, freed memory is
+    /// gone. Every outcome is compared: status and token of a command, what a query wrote, where the driver found a context;
+    /// in the logs of verify/events also accesses between the events. After the last event every line of 64 bytes that the
+    /// device wrote and the whole image must hold what the file says, and every row must hold as with `vectors`.
+    ///
+    /// Prints a line per file, the first difference in full, and in the last line `N passed, M failed` over events, places
+    /// in memory and rows.
+    ///
+    /// Exit status: 0 all passed, 1 something failed, 2 wrong usage or unreadable input.
+    Replay(ReplayArgs),
     /// Show how the golden model answers one request on the tables of a vector file, step by step.
     ///
     /// Exit status: 0 answered, 2 wrong usage or unreadable input.
@@ -195,6 +209,7 @@ struct ExplainArgs {
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Vectors(args) => vectors(&args),
+        Command::Replay(args) => command::replay::run(&args),
         Command::Explain(args) => explain(&args),
         Command::Bench(args) => command::bench::run(&args),
         Command::Synth(args) => command::synth::run(&args),

@@ -39,6 +39,22 @@ impl<'de> Deserialize<'de> for Hex32 {
     }
 }
 
+/// Bytes, in the file a string of pairs of hexadecimal digits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HexBytes(pub Vec<u8>);
+
+impl<'de> Deserialize<'de> for HexBytes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let digit = |digit: u8| (digit as char).to_digit(16).map(|digit| digit as u8);
+        let (pairs, rest) = text.as_bytes().as_chunks::<2>();
+        let bytes: Option<Vec<u8>> = pairs.iter().map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?)).collect();
+        let legal = "a string of pairs of hexadecimal digits";
+        let bytes = bytes.filter(|_| rest.is_empty());
+        bytes.map(Self).ok_or_else(|| de::Error::invalid_value(de::Unexpected::Str(&text), &legal))
+    }
+}
+
 /// BT0 slots and their bases, in order of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Slots(pub Vec<(u32, u64)>);
@@ -83,6 +99,19 @@ pub(crate) fn table<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Table,
     let name = String::deserialize(deserializer)?;
     let legal = || Table::ALL.map(Table::name).join(", ");
     Table::from_name(&name).ok_or_else(|| de::Error::custom(format!("`{name}` is no table; there are {}", legal())))
+}
+
+/// Something by its name; `all` are those that there are.
+pub(crate) fn by_name<'de, D: Deserializer<'de>, T: Copy>(
+    deserializer: D,
+    what: &str,
+    all: &[T],
+    name_of: impl Fn(T) -> &'static str,
+) -> Result<T, D::Error> {
+    let name = String::deserialize(deserializer)?;
+    let legal = || all.iter().map(|value| name_of(*value)).collect::<Vec<_>>().join(", ");
+    let found = all.iter().copied().find(|value| name_of(*value) == name);
+    found.ok_or_else(|| de::Error::custom(format!("`{name}` is no {what}; there are {}", legal())))
 }
 
 impl<'de> Deserialize<'de> for Walker {

@@ -142,6 +142,11 @@ impl Suite {
         self.files.iter().map(|(_, vector, tables)| (vector, tables))
     }
 
+    /// The files, with their vectors and tables.
+    pub fn files(&self) -> impl Iterator<Item = (&Path, &Vector, &Tables)> {
+        self.files.iter().map(|(path, vector, tables)| (path.as_path(), vector, tables))
+    }
+
     /// Runs all files on up to `threads` threads, each with a design of its own. Waveforms of failing requests go into
     /// `trace`.
     pub fn run(

@@ -14,6 +14,7 @@ use keywalk_contract::key::NUM_MPTS_LOG2_MAX;
 use keywalk_contract::{Operation, Status, Table, WireClass};
 use keywalk_image::PAGE_BYTES;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use crate::number::{Hex, Hex32, Slots};
 use crate::page_list::PageList;
@@ -528,40 +529,15 @@ impl Vector {
     /// # Errors
     /// What is wrong, with file, row and field.
     pub fn load(path: &Path) -> Result<Self, VectorError> {
-        let file = File::open(path).map_err(|source| VectorError::Read { path: path.into(), source })?;
-        Self::read(path, file)
+        Self::read(path, open(path)?)
     }
 
     /// Reads and checks the bytes of a file, compressed or not; `path` is for messages.
     ///
     /// # Errors
     /// As [`load`](Self::load).
-    pub fn read(path: &Path, mut file: impl Read) -> Result<Self, VectorError> {
-        let read_error = |source| VectorError::Read { path: path.into(), source };
-        let mut magic = Vec::new();
-        (&mut file).take(2).read_to_end(&mut magic).map_err(read_error)?;
-        let is_compressed = magic == [0x1f, 0x8b];
-        let whole = io::Cursor::new(magic).chain(file);
-        let source: Box<dyn Read> = if is_compressed { Box::new(MultiGzDecoder::new(whole)) } else { Box::new(whole) };
-        let mut text = Vec::new();
-        source.take(FILE_BYTES_MAX + 1).read_to_end(&mut text).map_err(read_error)?;
-        if text.len() as u64 > FILE_BYTES_MAX {
-            return Err(VectorError::TooLarge { path: path.into() });
-        }
-        Self::parse(path, &text)
-    }
-
-    fn parse(path: &Path, text: &[u8]) -> Result<Self, VectorError> {
-        let mut deserializer = serde_json::Deserializer::from_slice(text);
-        let mut vector: Self = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
-            let place = error.path().to_string();
-            VectorError::Json { path: path.into(), place, what: error.into_inner().to_string() }
-        })?;
-        deserializer.end().map_err(|error| VectorError::Json {
-            path: path.into(),
-            place: "end of file".into(),
-            what: error.to_string(),
-        })?;
+    pub fn read(path: &Path, file: impl Read) -> Result<Self, VectorError> {
+        let mut vector: Self = parse(path, &read(path, file)?)?;
         vector.check().map_err(|invalid| VectorError::Invalid { path: path.into(), invalid })?;
         Ok(vector)
     }
@@ -619,6 +595,42 @@ impl Vector {
         }
         Ok(())
     }
+}
+
+/// Opens a file.
+pub(crate) fn open(path: &Path) -> Result<File, VectorError> {
+    File::open(path).map_err(|source| VectorError::Read { path: path.into(), source })
+}
+
+/// Reads a file, compressed or not.
+pub(crate) fn read(path: &Path, mut file: impl Read) -> Result<Vec<u8>, VectorError> {
+    let read_error = |source| VectorError::Read { path: path.into(), source };
+    let mut magic = Vec::new();
+    (&mut file).take(2).read_to_end(&mut magic).map_err(read_error)?;
+    let is_compressed = magic == [0x1f, 0x8b];
+    let whole = io::Cursor::new(magic).chain(file);
+    let source: Box<dyn Read> = if is_compressed { Box::new(MultiGzDecoder::new(whole)) } else { Box::new(whole) };
+    let mut text = Vec::new();
+    source.take(FILE_BYTES_MAX + 1).read_to_end(&mut text).map_err(read_error)?;
+    if text.len() as u64 > FILE_BYTES_MAX {
+        return Err(VectorError::TooLarge { path: path.into() });
+    }
+    Ok(text)
+}
+
+/// What a JSON text says.
+pub(crate) fn parse<T: DeserializeOwned>(path: &Path, text: &[u8]) -> Result<T, VectorError> {
+    let mut deserializer = serde_json::Deserializer::from_slice(text);
+    let value = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
+        let place = error.path().to_string();
+        VectorError::Json { path: path.into(), place, what: error.into_inner().to_string() }
+    })?;
+    deserializer.end().map_err(|error| VectorError::Json {
+        path: path.into(),
+        place: "end of file".into(),
+        what: error.to_string(),
+    })?;
+    Ok(value)
 }
 
 impl ContextTable {

@@ -3,6 +3,7 @@
 //!
 //! Layout is shared, behaviour is not: nothing in this crate checks a request or walks a table.
 
+pub mod command;
 pub mod config;
 pub mod coverage;
 pub mod hem;
@@ -14,9 +15,12 @@ pub mod op;
 pub mod ports;
 pub mod regs;
 pub mod status;
+pub mod work;
 
+pub use command::{CommandStatus, MailboxCommand};
 pub use config::Config;
 pub use hem::Table;
 pub use layout::{Field, Layout};
 pub use op::{Operation, Right};
 pub use status::{Status, WireClass};
+pub use work::{WorkOpcode, WorkStatus};

@@ -3,7 +3,7 @@
 use keywalk_contract::mpt_entry::{self, STATE_VALID};
 use keywalk_contract::mtr::PAGES_MAX;
 use keywalk_contract::op::{ATOMIC_BYTES, LENGTH_MAX_BYTES};
-use keywalk_contract::{Operation, Status};
+use keywalk_contract::{Field, Operation, Status};
 
 use crate::trace::require_status;
 use crate::{Controls, Failure, MptEntry, Observer, Request};
@@ -40,7 +40,7 @@ pub(crate) fn check_shape(
     Ok(operation)
 }
 
-/// Step 3, as far as the MPT entry decides: state to bounds, and that a window is bound to a live region.
+/// Step 3, as far as the MPT entry decides: state to bounds. Of a bound window the parent has its say after this.
 #[inline]
 pub(crate) fn check_entry(
     entry: &MptEntry,
@@ -76,20 +76,56 @@ pub(crate) fn check_entry(
         })?;
     }
 
-    check_bounds(entry, request, page_shift, observer)?;
-    require_status(observer, !is_window, Status::WindowParent, || format!("mr_mw {}", u8::from(is_window)))
+    check_bounds(entry, request.va, request.length, page_shift, observer)
+}
+
+/// The parent of a bound window must still be the region that the window was bound to, and hold the access: state, key,
+/// bounds. `va` is the first address in the parent's own addresses.
+#[inline]
+pub(crate) fn check_parent(
+    parent: &MptEntry,
+    key: u32,
+    va: u64,
+    length: u32,
+    page_shift: u32,
+    observer: &mut impl Observer,
+) -> Result<(), Failure> {
+    let state = parent.get(mpt_entry::ST);
+    require_status(observer, state == STATE_VALID, Status::WindowParent, || format!("parent's st {state}"))?;
+    let lkey = parent.get(mpt_entry::LKEY);
+    require_status(observer, u64::from(key) == lkey, Status::WindowParent, || {
+        format!("bound_lkey {key:#x}, parent's lkey {lkey:#x}")
+    })?;
+    for field in NOT_OF_A_PARENT {
+        let value = parent.get(field);
+        require_status(observer, value == 0, Status::WindowParent, || format!("parent's {} {value}", field.name))?;
+    }
+    let bounds = check_bounds(parent, va, length, page_shift, observer);
+    bounds.map_err(|_| Failure::of(Status::WindowParent))
+}
+
+/// A window, a DMA MR or a zero-based region cannot be the parent of a window.
+pub(crate) const NOT_OF_A_PARENT: [Field; 3] = [mpt_entry::MR_MW, mpt_entry::PA, mpt_entry::ZBVA];
+
+/// The address in the region's own addresses that a request's VA means: a zero-based region's addresses count from its
+/// start.
+#[inline]
+pub(crate) fn own_va(entry: &MptEntry, va: u64) -> u64 {
+    let is_zero_based = entry.is_set(mpt_entry::ZBVA) && !entry.is_set(mpt_entry::PA);
+    if is_zero_based { entry.get(mpt_entry::VA).wrapping_add(va) } else { va }
 }
 
 /// Bounds over integers: 128 bits hold every sum of two 64-bit numbers.
 #[inline]
 fn check_bounds(
     entry: &MptEntry,
-    request: &Request,
+    va: u64,
+    length: u32,
     page_shift: u32,
     observer: &mut impl Observer,
 ) -> Result<(), Failure> {
-    let va = u128::from(request.va);
-    let end = va + u128::from(request.length);
+    let va = u128::from(va);
+    let end = va + u128::from(length);
     let is_below_top = end <= ADDRESS_SPACE_BYTES;
     if entry.is_set(mpt_entry::PA) {
         return require_status(observer, is_below_top, Status::Bounds, || format!("end {end:#x} (DMA MR)"));
@@ -103,8 +139,9 @@ fn check_bounds(
     require_status(observer, pages <= u128::from(PAGES_MAX), Status::RegionTooLarge, || {
         format!("{pages} pages of {} bytes", 1_u64 << page_shift)
     })?;
-    let is_inside = va >= region && end <= region_end && is_below_top;
+    let (first, last) = if entry.is_set(mpt_entry::ZBVA) { (0, region_end - region) } else { (region, region_end) };
+    let is_inside = va >= first && end <= last && is_below_top;
     require_status(observer, is_inside, Status::Bounds, || {
-        format!("{va:#x} to {end:#x}, region {region:#x} to {region_end:#x}")
+        format!("{va:#x} to {end:#x}, region {first:#x} to {last:#x}")
     })
 }

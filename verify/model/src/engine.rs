@@ -1,7 +1,7 @@
 //! The engine as a whole: a request in, segments or an exact failure out.
 
 use keywalk_contract::hem::{PAGE_SHIFT_MIN, PAGE_SIZE_FIELD_MAX};
-use keywalk_contract::key::{NUM_MPTS_LOG2_MAX, ROTATE_BITS};
+use keywalk_contract::key::ROTATE_BITS;
 use keywalk_contract::mpt_entry::{self, PBL_BA_SHIFT};
 use keywalk_contract::{Status, Table, WireClass};
 
@@ -9,7 +9,7 @@ use crate::entry::ENTRY_BYTES;
 use crate::hem::{self, Purpose};
 use crate::mtr::PageTable;
 use crate::split::{Mapping, Pages, Segments};
-use crate::trace::TableRead;
+use crate::trace::{TableRead, require_status};
 use crate::{Memory, MptEntry, Observer, Recorder, Step, TableSet, access};
 
 /// Switches of the control register and the limits beside it.
@@ -173,15 +173,23 @@ pub struct Engine {
     pub function_map: [u8; 256],
     /// Switches and limits.
     pub controls: Controls,
+    /// Whether an access through a bound window goes on to the window's parent. Off, it is refused (`window_parent`).
+    pub follow_windows: bool,
     /// What a function sees that is mapped to a table set which does not exist: nothing.
     absent: TableSet,
 }
 
 impl Engine {
-    /// An engine with these table sets; all functions use set 0, controls are as after reset.
+    /// An engine with these table sets; all functions use set 0, controls are as after reset, windows are not followed.
     #[must_use]
     pub fn new(table_sets: Vec<TableSet>) -> Self {
-        Self { table_sets, function_map: [0; 256], controls: Controls::default(), absent: TableSet::default() }
+        Self {
+            table_sets,
+            function_map: [0; 256],
+            controls: Controls::default(),
+            follow_windows: false,
+            absent: TableSet::default(),
+        }
     }
 
     /// The table set of a function.
@@ -228,43 +236,44 @@ impl Engine {
         mut observer: O,
     ) -> Segments<'a, M, O> {
         match self.map(memory, request, &mut observer) {
-            Ok(Some(mapping)) => {
-                Segments::new(memory, &self.controls, observer, mapping, request.va, request.length.into())
+            Ok(Some((mapping, va))) => {
+                Segments::new(memory, &self.controls, observer, mapping, va, request.length.into())
             }
             Ok(None) => Segments::of(memory, &self.controls, observer, Ok(Segment { pa: 0, length_bytes: 0 })),
             Err(failure) => Segments::of(memory, &self.controls, observer, Err(failure)),
         }
     }
 
-    /// Everything up to the page table. `None` for length 0, which needs no table.
+    /// Everything up to the page table, and the first address in the addresses that the page table counts in. `None` for
+    /// length 0, which needs no table.
     #[inline]
     fn map(
         &self,
         memory: &impl Memory,
         request: &Request,
         observer: &mut impl Observer,
-    ) -> Result<Option<Mapping>, Failure> {
+    ) -> Result<Option<(Mapping, u64)>, Failure> {
         let operation = access::check_shape(&self.controls, request, observer)?;
         if request.length == 0 {
             return Ok(None);
         }
         let set = self.table_set(request.function);
         let entry = self.read_mpt_entry(memory, set, request.key, observer)?;
-        let page_shift = set.page_shift(entry.get(mpt_entry::PBL_BUF_PG_SZ) as u8);
-        access::check_entry(&entry, request, operation, page_shift, observer)?;
-        if entry.is_set(mpt_entry::PA) {
-            return Ok(Some(Mapping::Direct(request.va)));
+        access::check_entry(&entry, request, operation, entry_page_shift(set, &entry), observer)?;
+        let va = access::own_va(&entry, request.va);
+        if !entry.is_set(mpt_entry::MR_MW) {
+            return Ok(Some((mapping(set, &entry, va), va)));
         }
-        Ok(Some(Mapping::Paged(Pages {
-            table: PageTable {
-                root: entry.get(mpt_entry::PBL_BA) << PBL_BA_SHIFT,
-                hops: entry.get(mpt_entry::PBL_HOP_NUM) as u8,
-                ba_pg_sz: entry.get(mpt_entry::PBL_BA_PG_SZ) as u8,
-            },
-            page_shift,
-            first_page: entry.get(mpt_entry::VA) >> page_shift,
-            count: entry.get(mpt_entry::PBL_SIZE),
-        })))
+        // A window has no pages of its own: its parent is found by the key that it was bound to, and checked again.
+        let is_followed = self.follow_windows && !entry.is_set(mpt_entry::PA);
+        require_status(observer, is_followed, Status::WindowParent, || {
+            format!("windows are followed: {}, pa {}", self.follow_windows, entry.get(mpt_entry::PA))
+        })?;
+        let parent_key = entry.get(mpt_entry::BOUND_LKEY) as u32;
+        let parent = self.read_mpt_entry(memory, set, parent_key, observer)?;
+        let page_shift = entry_page_shift(set, &parent);
+        access::check_parent(&parent, parent_key, va, request.length, page_shift, observer)?;
+        Ok(Some((mapping(set, &parent, va), va)))
     }
 
     /// Fetches the MPT entry of a key.
@@ -276,8 +285,19 @@ impl Engine {
         key: u32,
         observer: &mut impl Observer,
     ) -> Result<MptEntry, Failure> {
+        Ok(self.read_mpt_entry_at(memory, set, set.mpt_index(key), observer)?.1)
+    }
+
+    /// Fetches the MPT entry of an index, and gives its bus address besides.
+    #[inline]
+    pub(crate) fn read_mpt_entry_at(
+        &self,
+        memory: &impl Memory,
+        set: &TableSet,
+        index: u32,
+        observer: &mut impl Observer,
+    ) -> Result<(u64, MptEntry), Failure> {
         let table = set.table(Table::Mpt);
-        let index = set.mpt_index(key);
         let address = hem::locate(memory, &self.controls, Table::Mpt, table, index, Purpose::ReadEntry, observer)?;
         let hop = hem::hops(table.geometry.hop);
         let mut bytes = [0; ENTRY_BYTES];
@@ -292,8 +312,32 @@ impl Engine {
         });
         result.map_err(|_| Failure { status: Status::HemBusError, table: Table::Mpt.code(), hop })?;
         observer.entry(&entry);
-        Ok(entry)
+        Ok((address, entry))
     }
+}
+
+/// Page shift of a region.
+fn entry_page_shift(set: &TableSet, entry: &MptEntry) -> u32 {
+    set.page_shift(entry.get(mpt_entry::PBL_BUF_PG_SZ) as u8)
+}
+
+/// How a region's addresses from `va` on become bus addresses.
+#[inline]
+fn mapping(set: &TableSet, entry: &MptEntry, va: u64) -> Mapping {
+    if entry.is_set(mpt_entry::PA) {
+        return Mapping::Direct(va);
+    }
+    let page_shift = entry_page_shift(set, entry);
+    Mapping::Paged(Pages {
+        table: PageTable {
+            root: entry.get(mpt_entry::PBL_BA) << PBL_BA_SHIFT,
+            hops: entry.get(mpt_entry::PBL_HOP_NUM) as u8,
+            ba_pg_sz: entry.get(mpt_entry::PBL_BA_PG_SZ) as u8,
+        },
+        page_shift,
+        first_page: entry.get(mpt_entry::VA) >> page_shift,
+        count: entry.get(mpt_entry::PBL_SIZE),
+    })
 }
 
 impl TableSet {
@@ -301,8 +345,7 @@ impl TableSet {
     #[must_use]
     #[inline]
     pub fn mpt_index(&self, key: u32) -> u32 {
-        let bits = u32::from(self.num_mpts_log2).min(NUM_MPTS_LOG2_MAX);
-        key.rotate_right(ROTATE_BITS) & ((1 << bits) - 1)
+        key.rotate_right(ROTATE_BITS) & (self.num_mpts() - 1)
     }
 
     /// Page shift of a page-size field of a page table. Numbers are cut to the width of their register or port field.

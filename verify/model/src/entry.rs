@@ -37,6 +37,27 @@ impl MptEntry {
         (pair >> (field.low % 64)) as u64 & field.max()
     }
 
+    /// Sets a field. A value that is too large is cut to the field's width.
+    pub fn set(&mut self, field: Field, value: u64) {
+        for bit in 0..field.width {
+            let position = field.low + bit;
+            if let Some(word) = self.words.get_mut((position / 64) as usize) {
+                let mask = 1 << (position % 64);
+                *word = if value >> bit & 1 == 1 { *word | mask } else { *word & !mask };
+            }
+        }
+    }
+
+    /// The entry in memory order.
+    #[must_use]
+    pub fn to_bytes(&self) -> [u8; ENTRY_BYTES] {
+        let mut bytes = [0; ENTRY_BYTES];
+        for (chunk, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(self.words) {
+            *chunk = word.to_le_bytes();
+        }
+        bytes
+    }
+
     /// The first 8 bytes, little-endian.
     pub(crate) fn first_word(&self) -> u64 {
         self.words[0]
@@ -83,6 +104,11 @@ mod tests {
                 let name = field.name;
                 assert_eq!(BigUint::from(entry.get(*field)), expected, "{name}, seed {seed}, round {round}");
                 assert_eq!(entry.get(*field), field.get(&bytes));
+                let value = random.next_u64() & field.max();
+                let (mut changed, mut expected) = (entry.clone(), bytes);
+                changed.set(*field, value);
+                field.put(&mut expected, value).unwrap();
+                assert_eq!(changed.to_bytes(), expected, "{name}, seed {seed}, round {round}");
             }
         }
     }

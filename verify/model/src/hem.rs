@@ -50,7 +50,7 @@ impl Geometry {
         page_bytes_log2(self.ba_pg_sz) - BA_ENTRY_BYTES_LOG2
     }
 
-    fn entry_bytes_log2(self) -> u32 {
+    pub(crate) fn entry_bytes_log2(self) -> u32 {
         // The register's field has 4 bits.
         u32::from(self.entry_bytes_log2) & 0xf
     }
@@ -60,7 +60,7 @@ impl Geometry {
     }
 
     /// Index into level `level` (0: the BT0 slots, before the modulo) of the chunk that holds object `index`.
-    fn level_index(self, index: u32, level: u8) -> u64 {
+    pub(crate) fn level_index(self, index: u32, level: u8) -> u64 {
         let chunk = u64::from(index) >> self.objects_per_chunk_log2();
         let entries_log2 = self.ba_page_entries_log2();
         let levels_below = u32::from(hops(self.hop) - level);
@@ -118,6 +118,11 @@ impl Default for TableSet {
 }
 
 impl TableSet {
+    /// Number of MPT entries.
+    pub(crate) fn num_mpts(&self) -> u32 {
+        1 << u32::from(self.num_mpts_log2).min(NUM_MPTS_LOG2_MAX)
+    }
+
     /// A context table.
     #[must_use]
     pub fn table(&self, table: Table) -> &ContextTable {

@@ -20,6 +20,15 @@ impl<F: Fn(u64, &mut [u8]) -> Result<(), BusError>> Memory for F {
     }
 }
 
+/// Memory that the device writes as well: tables and mailbox buffers.
+pub trait MemoryMut: Memory {
+    /// Stores `bytes` from bus address `address` upwards.
+    ///
+    /// # Errors
+    /// [`BusError`] when any of the bytes cannot be written; nothing is then stored.
+    fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), BusError>;
+}
+
 /// Reads one little-endian table entry of 8 bytes.
 pub(crate) fn read_entry(memory: &impl Memory, address: u64) -> Result<u64, BusError> {
     let mut bytes = [0; 8];
