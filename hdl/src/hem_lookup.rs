@@ -634,7 +634,7 @@ impl<'a> Parts<'_, '_, 'a> {
         let request = input_channel(b, "request", HemRequest::widths(config));
         let lookup_valid = b.input("lookup_valid", 1);
         let lookup = input_channel(b, "lookup", ContextLookup::widths(config));
-        let credit = Credit::new(b, "lookup_contexts", config.hem_contexts);
+        let credit = Credit::told_late(b, "lookup_contexts", config.hem_lookups(), 1);
         let rejoins = (has_remainder.value & !is_request).named("rejoins");
         queue.pop(rejoins);
         has_remainder.next(divided | (has_remainder.value & is_request));
@@ -999,8 +999,10 @@ impl<'a> Parts<'_, '_, 'a> {
         let other_context = failure.out_valid.mux(failure.out.context, answer.out.context).delay("other_context");
         let given = (entry.valid | has_failed | is_answered).delay_reset("given");
         free.give(given, entry.valid.mux(entry.context, other_context).delay("given_context"));
-        started.credit.update(started.accept, is_answered, b.flag(false));
-        b.output("idle", started.credit.full & !answer_valid.value);
+        // Told late, because whether there is a request shows late.
+        let accepted = started.accept.delay_reset("accepted");
+        started.credit.update(accepted, is_answered, b.flag(false));
+        b.output("idle", started.credit.full & !accepted & !answer_valid.value);
 
         // Whoever waits for too long is given a gap between the requests, which lines follow in time.
         let waits_for_end = (failure.out_valid | (answer.out_valid & answer_is_free)) & entry.early_valid;

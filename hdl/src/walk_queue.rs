@@ -19,7 +19,7 @@
 //! **Limits.** `request_walks` walks of pieces, counted by the page split, and `context_walks` walks of the context port,
 //! counted here: together as many as the walker has contexts.
 
-use crate::prim::{Credit, Design, Signal, delay_record, input_channel, output_channel};
+use crate::prim::{Credit, Design, Signal, delay_record, hold_record, input_channel, output_channel};
 use crate::records::{ContextWalk, LookedUp, WalkRequest, WalkStart};
 use keywalk_contract::Config;
 
@@ -48,12 +48,16 @@ impl WalkQueue {
         let result_valid = b.input("result_valid", 1);
         let result_is_context = b.input("result_is_context", 1);
 
+        // A register, because the select and the walker's shift follow.
+        let has_context = b.register_reset("has_context", 1, 0);
         let contexts = Credit::new(b, "context_walks", config.context_walks());
-        let context_ready = (contexts.available & !start_valid).named("context_ready");
-        let takes_context = (context_valid & context_ready).named("takes_context");
+        let takes_context = (has_context.value & contexts.available & !start_valid).named("takes_context");
+        let context_ready = (!has_context.value | takes_context).named("context_ready");
+        has_context.next(context_valid | !context_ready);
+        let context = hold_record(context, "context", context_ready);
         contexts.update(takes_context, (result_valid & result_is_context).delay_reset("context_ended"), b.flag(false));
         b.output("context_walk_ready", context_ready);
-        let waits = context_valid & contexts.available & start_valid;
+        let waits = has_context.value & contexts.available & start_valid;
         let waited = b.register_reset("waited_cycles", WAIT_BITS, 0);
         let is_long = waited.value.all_set();
         waited.next((waited.value + (!is_long).resize(WAIT_BITS)) & waits.repeat(WAIT_BITS));

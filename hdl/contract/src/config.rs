@@ -195,10 +195,16 @@ impl Config {
         log2(self.epoch_buckets)
     }
 
-    /// Bits of a HEM context number: there are as many for the lookups of the context port as for requests.
+    /// HEM lookups of the context port in flight.
+    #[must_use]
+    pub const fn hem_lookups(&self) -> u32 {
+        if self.hem_contexts < 4 { 4 } else { self.hem_contexts }
+    }
+
+    /// Bits of a HEM context number: those of requests and those of the context port are of one kind.
     #[must_use]
     pub const fn hem_context_bits(&self) -> u32 {
-        log2(self.hem_contexts) + 1
+        log2(self.hem_lookups()) + 1
     }
 
     /// Bits of an MTR walk context number.

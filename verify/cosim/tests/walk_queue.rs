@@ -69,6 +69,8 @@ struct Rig {
     /// Walks of pieces that the page split may still send.
     places: u32,
     waiting_contexts: VecDeque<Beat>,
+    /// The walk of the context port that is in the block and has not begun.
+    held: Option<Beat>,
     under_way: VecDeque<Expected>,
     /// Cycles in which walks of the context port were taken, and in which they ended.
     context_starts: Vec<u64>,
@@ -101,6 +103,7 @@ impl Rig {
             next_tag: 0,
             places: 0,
             waiting_contexts: VecDeque::new(),
+            held: None,
             under_way: VecDeque::new(),
             context_starts: Vec::new(),
             context_ends: Vec::new(),
@@ -118,6 +121,7 @@ impl Rig {
     fn reset(&mut self) -> Result<(), Error> {
         self.places = self.config.request_walks();
         self.waiting_contexts.clear();
+        self.held = None;
         self.under_way.clear();
         self.context_starts.clear();
         self.context_ends.clear();
@@ -227,12 +231,17 @@ impl Rig {
         self.bench.cycle()?;
 
         let has_place = self.has_context_place(cycle);
-        let is_taken = self.bench[self.contexts].accepted() > accepted;
+        let is_accepted = self.bench[self.contexts].accepted() > accepted;
         let outputs = &self.bench[self.outputs];
+        // The walk in the register goes on where there is no piece, and only then another one is accepted.
+        let goes_on = self.held.is_some() && piece.is_none() && has_place;
         let is_ready = outputs.get("context_walk_ready") == 1;
-        assert_eq!(is_ready, piece.is_none() && has_place, "context_walk_ready in cycle {cycle}");
-        if is_taken {
-            let walk = self.waiting_contexts.pop_front().expect("only what was offered is taken");
+        assert_eq!(is_ready, self.held.is_none() || goes_on, "context_walk_ready in cycle {cycle}");
+        let walk = if goes_on { self.held.take() } else { None };
+        if is_accepted {
+            self.held = Some(self.waiting_contexts.pop_front().expect("only what was offered is taken"));
+        }
+        if let Some(walk) = walk {
             let fields = |names: &[&str]| -> Result<Fields, Error> {
                 names.iter().map(|name| Ok(((*name).to_owned(), walk.get(name)?))).collect()
             };
@@ -290,13 +299,17 @@ impl Rig {
         self.cycle_with(comes.then_some(is_miss))
     }
 
+    fn is_any_waiting(&self) -> bool {
+        self.held.is_some() || !self.waiting_contexts.is_empty()
+    }
+
     fn run_idle(&mut self, cycles: u64) -> Result<(), Error> {
         (0..cycles).try_for_each(|_| self.cycle_with(None))
     }
 
     fn run_until_empty(&mut self, limit_cycles: u64) -> Result<(), Error> {
         let end = self.bench.cycles() + limit_cycles;
-        while !(self.under_way.is_empty() && self.waiting_contexts.is_empty() && self.walking.is_empty()) {
+        while self.is_any_waiting() || !(self.under_way.is_empty() && self.walking.is_empty()) {
             assert!(self.bench.cycles() < end, "walks wait after {limit_cycles} cycles");
             self.cycle_with(None)?;
         }
@@ -345,9 +358,9 @@ fn pieces_go_first_and_the_context_port_takes_the_first_cycle_without_one() -> R
             for _ in 0..pieces {
                 rig.cycle_with(Some(is_miss))?;
             }
-            assert_eq!(rig.waiting_contexts.len(), 1, "it waits");
+            assert!(rig.held.is_some(), "it waits");
             rig.cycle_with(None)?;
-            assert_eq!(rig.waiting_contexts.len(), 0, "it is taken");
+            assert!(rig.held.is_none(), "it goes on");
             rig.run_idle(WALK_CYCLES)?;
             let mut wanted = vec![false; if is_miss { pieces } else { 0 }];
             wanted.push(true);
@@ -370,7 +383,7 @@ fn the_context_port_asks_for_a_gap_when_it_has_waited_for_long() -> Result<(), E
     for _ in 0..5 {
         rig.push_context()?;
         let start = rig.bench.cycles();
-        while !rig.waiting_contexts.is_empty() {
+        while rig.is_any_waiting() {
             rig.cycle()?;
             assert!(rig.bench.cycles() - start <= PATIENCE_CYCLES + 3, "the walk of the context port starves");
         }
@@ -398,7 +411,8 @@ fn one_walk_follows_per_cycle() -> Result<(), Error> {
         while (rig.served.len() as u64) < WALKS {
             rig.cycle_with(None)?;
         }
-        assert_eq!(rig.bench.cycles() - start, WALKS + WALK_CYCLES);
+        let fills_register = u64::from(piece_cycles == 2);
+        assert!(rig.bench.cycles() - start <= WALKS + WALK_CYCLES + fills_register);
         let pieces = rig.served.iter().filter(|is_context| !**is_context).count() as u64;
         assert_eq!(pieces, WALKS / piece_cycles);
         rig.run_until_empty(3000)?;

@@ -102,6 +102,7 @@ impl Device {
     #[must_use]
     pub fn new(mut engine: Engine) -> Self {
         engine.follow_windows = true;
+        engine.zero_based = true;
         Self { engine, bt0_slots: hem::BT_NUM_MAX, pending: None, last: MailboxStatus::default() }
     }
 

@@ -175,12 +175,15 @@ pub struct Engine {
     pub controls: Controls,
     /// Whether an access through a bound window goes on to the window's parent. Off, it is refused (`window_parent`).
     pub follow_windows: bool,
+    /// Whether the addresses of a zero-based region count from its start. Off, its bit ZBVA is ignored.
+    pub zero_based: bool,
     /// What a function sees that is mapped to a table set which does not exist: nothing.
     absent: TableSet,
 }
 
 impl Engine {
-    /// An engine with these table sets; all functions use set 0, controls are as after reset, windows are not followed.
+    /// An engine with these table sets; all functions use set 0, controls are as after reset, windows are not followed, and no
+    /// region is zero-based.
     #[must_use]
     pub fn new(table_sets: Vec<TableSet>) -> Self {
         Self {
@@ -188,6 +191,7 @@ impl Engine {
             function_map: [0; 256],
             controls: Controls::default(),
             follow_windows: false,
+            zero_based: false,
             absent: TableSet::default(),
         }
     }
@@ -258,7 +262,10 @@ impl Engine {
             return Ok(None);
         }
         let set = self.table_set(request.function);
-        let entry = self.read_mpt_entry(memory, set, request.key, observer)?;
+        let mut entry = self.read_mpt_entry(memory, set, request.key, observer)?;
+        if !self.zero_based {
+            entry.set(mpt_entry::ZBVA, 0);
+        }
         access::check_entry(&entry, request, operation, entry_page_shift(set, &entry), observer)?;
         let va = access::own_va(&entry, request.va);
         if !entry.is_set(mpt_entry::MR_MW) {
