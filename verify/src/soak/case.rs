@@ -15,7 +15,7 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::scenario::Scenario;
 
-/// The engines that are drawn, with their weights: [`contract's coverage`](keywalk_contract::coverage) names the same.
+/// The engines that are drawn, with their weights. [`keywalk_contract::coverage`] has bins for each of them.
 pub const ENGINES: [(&str, u32); 5] = [("default", 5), ("small", 6), ("small_ordered", 5), ("narrow", 2), ("least", 3)];
 
 /// Bytes of a line.
@@ -45,12 +45,6 @@ impl Tables {
     pub fn is_faulty_beside(&self, address: u64, bytes: u8) -> bool {
         bytes <= 16
             && self.faults.get(&(address / LINE_BYTES)).is_some_and(|quarters| quarters & !quarter(address) != 0)
-    }
-
-    /// Whether a fault lies on the line that holds `address`.
-    #[must_use]
-    pub fn is_faulty(&self, address: u64) -> bool {
-        self.faults.contains_key(&(address / LINE_BYTES))
     }
 }
 
@@ -453,13 +447,13 @@ fn draw_chapter(random: &mut ChaCha8Rng, config: &Config, tags: &mut Tags, numbe
                 events.push(Event::Alone(request));
                 events.push(Event::Alone(Request { tag: tags.request(), ..request }));
                 if random.random_ratio(1, 4) {
-                    events.push(Event::Invalidate(draw_invalidation(random, &scenario, &request, tags)));
+                    events.push(Event::Invalidate(draw_invalidation(random, &scenario, &request, request.pd, tags)));
                 }
                 requests.push(request);
             }
             140..145 => {
                 for _ in 0..random.random_range(1..=4) {
-                    events.push(Event::Invalidate(draw_invalidation(random, &scenario, &request, tags)));
+                    events.push(Event::Invalidate(draw_invalidation(random, &scenario, &request, request.pd, tags)));
                 }
             }
             roll if (200..200 + changes).contains(&roll) => {
@@ -500,7 +494,13 @@ fn draw_chapter(random: &mut ChaCha8Rng, config: &Config, tags: &mut Tags, numbe
 }
 
 /// An invalidation that covers the MPT entry of a request.
-fn draw_invalidation(random: &mut ChaCha8Rng, scenario: &Scenario, request: &Request, tags: &mut Tags) -> Invalidation {
+fn draw_invalidation(
+    random: &mut ChaCha8Rng,
+    scenario: &Scenario,
+    request: &Request,
+    pd: u32,
+    tags: &mut Tags,
+) -> Invalidation {
     let scopes = [Scope::Region, Scope::Range, Scope::ProtectionDomain, Scope::Function, Scope::All];
     // A damaged pointer that is taken as it is may give two keys one entry: then one key does not name all it concerns.
     let scopes = if scenario.model.controls.alignment_check { &scopes[..] } else { &scopes[2..] };
@@ -512,7 +512,7 @@ fn draw_invalidation(random: &mut ChaCha8Rng, scenario: &Scenario, request: &Req
         function: *same_set.choose(random).unwrap_or(&request.function),
         scope: *scopes.choose(random).expect("not empty"),
         key: request.key,
-        pd: request.pd,
+        pd,
         va: request.va,
         length_bytes: request.length.into(),
     }
@@ -677,7 +677,12 @@ fn draw_change(
         }
     };
     let delay_cycles = if random.random() { 0 } else { random.random_range(1..60) };
-    Some(Change { kind, backed, words, delay_cycles, invalidation: draw_invalidation(random, scenario, request, tags) })
+    // The entry's, which is not the request's where that is wrong.
+    let mut bytes = [0; 64];
+    let has_entry = entry.is_some_and(|entry| memory.read(entry.address, &mut bytes).is_ok());
+    let pd = if has_entry { mpt_entry::PD.get(&bytes) as u32 } else { request.pd };
+    let invalidation = draw_invalidation(random, scenario, request, pd, tags);
+    Some(Change { kind, backed, words, delay_cycles, invalidation })
 }
 
 /// Another place for a page: of the same alignment, mostly.
