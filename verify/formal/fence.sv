@@ -2,9 +2,9 @@
 // the invalidation was accepted and everything of the old one has been finished; the epochs of what it named have changed
 // then, and are later in the order in which they are given out.
 //
-// Followed are the `f_number`-th invalidation and the bucket `f_bucket` of table set 0, any ones. Assumed: what the engine
+// Followed are the `f_number`-th of three invalidations and the bucket `f_bucket` of table set 0, any ones. Assumed: what the engine
 // reports as accepted or finished carries its generation, accepted at most three cycles after it was sampled; nothing finishes
-// that was not accepted; the table set of a function does not change.
+// that was not accepted; functions have table set 0; context requests and requests without an end are left out.
 `ifdef FORMAL
     reg f_started = 1'b0;
     always @(posedge clk) f_started <= 1'b1;
@@ -18,17 +18,17 @@
     (* anyconst *) wire [3:0] f_number;
 
     // What the scrub leaves, but for epochs, which may have been changed any number of times.
-    integer f_place;
-    always @* if (!f_started) begin
+    reg f_is_later = 1'b0;
+    always @(posedge clk) f_is_later <= f_started;
+    always @* if (f_started && !f_is_later) begin
         assume (epochs[{1'b0, f_bucket}] == f_bucket_epoch && epochs[{1'b1, f_bucket}] == f_bucket_epoch);
-        for (f_place = 0; f_place < 16; f_place = f_place + 1)
-            assume (sent_0[f_place] == 0 && sent_1[f_place] == 0 && reported_0[f_place] == 0 && reported_1[f_place] == 0);
-        for (f_place = 0; f_place < 256; f_place = f_place + 1) assume (!function_map[f_place]);
     end
     always @* assume (!function_map_write_valid && !long_opened && !context_accepted && !context_finished);
 
-    // Requests of each generation: accepted and not finished, and not reported done.
-    reg [3:0] f_open_0, f_open_1, f_unreported;
+    // Requests of each generation that were accepted and are not finished; and those that are not reported done besides. The
+    // block's counts of reports (RAM) are left out: `f_report_0` and `f_report_1` are reports, any ones, as matched.
+    reg [3:0] f_open_0, f_open_1, f_unreported_0, f_unreported_1;
+    (* anyseq *) wire f_report_0, f_report_1;
     reg f_generation_1, f_generation_2, f_generation_3;
     wire f_accepted_0 = request_accepted & ~request_accepted_generation;
     wire f_accepted_1 = request_accepted & request_accepted_generation;
@@ -36,19 +36,23 @@
     wire f_finished_1 = response_finished & finished_generation;
     always @(posedge clk)
         if (!reset_n) begin
-            {f_open_0, f_open_1} <= 0;
+            {f_open_0, f_open_1, f_unreported_0, f_unreported_1} <= 0;
             {f_generation_1, f_generation_2, f_generation_3} <= 0;
         end else begin
             f_open_0 <= f_open_0 + f_accepted_0 - f_finished_0;
             f_open_1 <= f_open_1 + f_accepted_1 - f_finished_1;
+            f_unreported_0 <= f_unreported_0 + f_finished_0 - f_report_0;
+            f_unreported_1 <= f_unreported_1 + f_finished_1 - f_report_1;
             {f_generation_1, f_generation_2, f_generation_3} <= {generation, f_generation_1, f_generation_2};
         end
     always @* begin
         assume (!f_finished_0 || f_open_0 != 0);
         assume (!f_finished_1 || f_open_1 != 0);
+        assume (!f_report_0 || f_unreported_0 != 0);
+        assume (!f_report_1 || f_unreported_1 != 0);
         assume (!request_accepted || (ready && (request_accepted_generation == f_generation_1
             || request_accepted_generation == f_generation_2 || request_accepted_generation == f_generation_3)));
-        assume (!request_accepted || (f_open_0 < 3 && f_open_1 < 3));
+        assume (!request_accepted || (f_open_0 < 2 && f_open_1 < 2 && f_unreported_0 < 2 && f_unreported_1 < 2));
     end
 
     // Epochs under which a request of the bucket and table set would be admitted.
@@ -83,13 +87,14 @@
             end
             f_is_flipped <= f_is_flipped_now;
             f_settled <= !f_is_flipped_now ? 0 : f_settled < 4 ? f_settled + 1'b1 : f_settled;
-            if (f_settled == 4 && (f_old ? f_open_1 : f_open_0) == 0) f_is_drained <= 1;
+            if (f_settled == 4 && (f_old ? f_open_1 : f_open_0) == 0
+                && (f_old ? f_unreported_1 : f_unreported_0) == 0) f_is_drained <= 1;
         end
     wire f_is_completed = f_is_followed && invalidated_valid && f_completes == f_number;
     // The bucket of an index of table set 0.
     wire f_is_of_bucket = (f_index[F_BUCKET_BITS - 1:0] & mpt_mask_0[F_BUCKET_BITS - 1:0]) == f_bucket;
     always @* begin
-        assume (f_accepts != 15);
+        assume (f_number < 3 && (f_accepts < 3 || !invalidate_valid));
     end
     // A flush starts the order again; it is looked at until the first.
     reg f_is_flushed;

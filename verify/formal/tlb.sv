@@ -1,4 +1,4 @@
-// The TLB finds a page only if it was filled in under the same key, which contains the epochs, since the last flush.
+// From the state after its scrub: the TLB finds a page only if it was filled in under the same key, which contains the epochs, since the last flush.
 //
 // `f_key` is any one. Together with the fence, which gives no epochs out again before a flush, this is: after a completed
 // invalidation nothing old is found.
@@ -30,6 +30,11 @@
     (* anyseq *) wire f_any_way;
     wire f_busy = !pages_scrub_count[F_SET_BITS];
     wire f_is_clean = pages_scrub_count > {1'b0, f_set};
+    // What the scrub after reset leaves.
+    reg f_is_later = 1'b0;
+    always @(posedge clk) f_is_later <= f_started;
+    always @* if (f_started && !f_is_later) assume (!pages_tags_0[f_set][0] && !pages_tags_1[f_set][0]);
+    always @* if (f_started) assume (reset_n);
     always @* if (f_started && !f_is_filled) begin
         found_was_filled: assert (!(f_s2_is_key && looked_up_valid && !looked_up_is_miss));
         held_was_filled: assert (!f_is_clean || !(pages_tags_0[f_set] == {f_tag, 1'b1} || pages_tags_1[f_set] == {f_tag, 1'b1}));
