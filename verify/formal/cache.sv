@@ -39,7 +39,12 @@
         scrub_range: assert (f_busy || @CACHE@_scrub_count[F_SET_BITS - 1:0] == 0);
     end
 `ifdef F_COMPACT_@KIND@
-    // Both ways are read for a lookup, and compared in the next cycle.
+    // Both ways are read for a lookup, and compared in the next cycle. In the last cycle of a scrub the last set still reads
+    // as it was before, and the lookup counts: assumed is that none comes then. The fence lets nothing in until the caches
+    // are ready.
+    reg f_was_busy;
+    always @(posedge clk) f_was_busy <= f_busy;
+    always @* assume (!(f_was_busy && !f_busy && @CACHE@_s1_valid));
     always @* if (f_started && @CACHE@_s1_valid && @CACHE@_s1_set == f_set && !f_busy) begin
         one_hit: assert (!(@CACHE@_parts_0_@LOOKUPS@[0] && @CACHE@_parts_0_@LOOKUPS@ == @CACHE@_parts_1_@LOOKUPS@));
     end

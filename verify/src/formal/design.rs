@@ -143,12 +143,14 @@ impl Design {
             }
             let source = self.directory.join(&module.file);
             let mut text = fs::read_to_string(&source).map_err(at(&source))?;
-            if let Some(edit) = planted.filter(|_| edited == Some(name.as_str())) {
-                let times = text.matches(&edit.find).count();
+            let begin = proof.begin.iter().filter(|_| name == top).map(|(find, replace)| (find, replace));
+            let planted = planted.filter(|_| edited == Some(name.as_str()));
+            for (find, replace) in begin.chain(planted.map(|planted| (&planted.find, &planted.replace))) {
+                let times = text.matches(find).count();
                 if times != 1 {
-                    return Err(DesignError::NotOnce { module: name, find: edit.find.clone(), times });
+                    return Err(DesignError::NotOnce { module: name, find: find.clone(), times });
                 }
-                text = text.replacen(&edit.find, &edit.replace, 1);
+                text = text.replacen(find, replace, 1);
             }
             let below = proof.below.iter().find(|(pattern, _)| name != top && matches(pattern, &name));
             let file = if name == top { Some(&proof.properties) } else { below.map(|(_, file)| file) };

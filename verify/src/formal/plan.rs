@@ -75,6 +75,9 @@ pub struct Proof {
     /// Files that go to the end of modules below it: module, or the begin of its name and `*`, and file.
     #[serde(default)]
     pub below: Vec<(String, PathBuf)>,
+    /// Changes of the module itself: text that it must hold once, and what takes its place. To begin behind a long scrub.
+    #[serde(default)]
+    pub begin: Vec<(String, String)>,
     /// Modules below it that are left out: whatever they could answer is considered.
     #[serde(default)]
     pub free: Vec<String>,

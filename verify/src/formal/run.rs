@@ -144,7 +144,11 @@ fn run(plan: &Plan, design: &Design, tools: &Tools, task: &Task<'_>, settings: &
     let proof = task.proof;
     let failed = |source| RunError::Design { proof: proof.name.clone(), source };
     let out = settings.out.join(task.directory_name());
-    fs::create_dir_all(&out).map_err(at(&out)).map_err(failed)?;
+    // Nothing of an earlier run stays, a waveform least of all.
+    match fs::remove_dir_all(&out) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed(at(&out)(error))),
+        _ => fs::create_dir_all(&out).map_err(at(&out)).map_err(failed)?,
+    }
     let reads = design.write(proof, &plan.directory, task.module, task.planted, &out).map_err(failed)?;
     let job = Job { tools, proof, out: &out, limit: started + settings.time_limit };
     let verdict = match (task.planted, proof.method) {
