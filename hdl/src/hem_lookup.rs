@@ -66,8 +66,8 @@ use crate::prim::{
 };
 use crate::record;
 use crate::records::{
-    ADMISSION_BITS, Bt0Write, ContextAnswer, ContextLookup, GeometryWrite, HEM_EPOCH_BITS, HemRequest, LineRequest,
-    LineResponse, MissRequest, Replay, line_context_bits,
+    ADMISSION_BITS, Bt0Write, ContextAnswer, ContextLookup, GeometryWrite, HEM_EPOCH_BITS, HemRequest, LINE_LOW_BITS,
+    LineRequest, LineResponse, MissRequest, Replay, line_context_bits,
 };
 use keywalk_contract::hem::{
     BA_ENTRY_BYTES_LOG2, ENTRY_BYTES_LOG2, HOP_MAX, PAGE_SHIFT_MIN, TABLE_BITS, TABLE_CODE_MTR,
@@ -98,7 +98,7 @@ const SHORT_STATUS_BITS: u32 = 4;
 const _: () = assert!((Status::HemBusError as u32) < 1 << SHORT_STATUS_BITS, "the statuses in use fit");
 /// Low bits of an address that a pipe adds up itself: half of the bits above the words. The rest follows when the step is
 /// taken, which halves the carry chain behind the memories, and one adder does for both pipes.
-const LOW_BITS: u32 = 35;
+const LOW_BITS: u32 = LINE_LOW_BITS + 6;
 const _: () = assert!(LOW_BITS >= LEVEL_INDEX_BITS + BA_ENTRY_BYTES_LOG2, "what is added ends below");
 /// Bits of a page-aligned pointer that are not zero.
 const POINTER_BITS: u32 = 64 - PAGE_SHIFT_MIN;
@@ -620,23 +620,26 @@ impl<'a> Parts<'_, '_, 'a> {
         let (queue, queued) =
             Fifo::new(self.design, b, "waiting", 1 << config.hem_context_bits(), Waiting::widths(config));
         let undivided = memories.undivided.read(queued.out.context, always);
+        let is_request = b.input("request_valid", 1);
         let remainder = divider.output("out_remainder", modulo::REMAINDER_BITS);
         let divided = divider.output("out_valid", 1);
         let has_remainder = b.register_reset("has_remainder", 1, 0);
-        divider.drive("in_valid", (queued.out_valid & !divided & !has_remainder.value).delay_reset("divides"));
+        // Whether a lookup rejoins shows late: the queue is told a cycle later.
+        let rejoins = (has_remainder.value & !is_request).named("rejoins");
+        let rejoined = rejoins.delay_reset("rejoined");
+        queue.pop(rejoined);
+        let divides = queued.out_valid & !divided & !has_remainder.value & !rejoined;
+        divider.drive("in_valid", divides.delay_reset("divides"));
         divider.drive("in_value", undivided.index);
         divider.drive("in_shift", undivided.slot_shift);
         divider.drive("in_divisor", undivided.bt_num);
 
         // Stage 0: a request, which has the right of way, a divided lookup, or a context lookup.
         let alignment_check = b.input("alignment_check", 1).delay("alignment_check_q");
-        let is_request = b.input("request_valid", 1);
         let request = input_channel(b, "request", HemRequest::widths(config));
         let lookup_valid = b.input("lookup_valid", 1);
         let lookup = input_channel(b, "lookup", ContextLookup::widths(config));
         let credit = Credit::told_late(b, "lookup_contexts", config.hem_lookups(), 1);
-        let rejoins = (has_remainder.value & !is_request).named("rejoins");
-        queue.pop(rejoins);
         has_remainder.next(divided | (has_remainder.value & is_request));
         let can_accept = (tables.is_ready & credit.available & !has_remainder.value).named("can_accept");
         let lookup_ready = can_accept & !is_request;
@@ -929,7 +932,6 @@ impl<'a> Parts<'_, '_, 'a> {
             b.flag(false),
         );
         let (step, sum) = steps.out;
-        let address = (sum.high + sum.carry.resize(64 - LOW_BITS)).concat(sum.low);
         // An end takes its turn like a read, because it shows late that it is none.
         let ready = b.input("line_request_ready", 1);
         steps.take(ready);
@@ -938,13 +940,15 @@ impl<'a> Parts<'_, '_, 'a> {
         let request = LineRequest {
             context: step.context.resize(line_context_bits(config)),
             level: step.distance,
-            word: address.bits(5, 3),
-            line: address.bits(63, 6),
+            word: sum.low.bits(5, 3),
+            low: sum.low.high_bits(LINE_LOW_BITS),
+            carry: sum.carry,
+            high: sum.high,
         };
         output_channel(b, "line_request", request);
         // What becomes of a step is sorted out a cycle later.
         let is_taken = (steps.valid & ready).delay_reset("is_taken");
-        let step = delay_record(step, "taken");
+        let (step, sum) = (delay_record(step, "taken"), delay_record(sum, "taken"));
         let is_issued = is_taken & !step.is_end;
         let ended = is_taken & step.is_end;
         for number in 0..=HOP_MAX {
@@ -960,7 +964,7 @@ impl<'a> Parts<'_, '_, 'a> {
             is_context: step.is_context,
             status: status & step.has_failed.repeat(SHORT_STATUS_BITS),
             hop: step.level & step.has_failed.repeat(2),
-            address: address.delay("taken_address"),
+            address: (sum.high + sum.carry.resize(64 - LOW_BITS)).concat(sum.low),
         };
         (ended, end)
     }

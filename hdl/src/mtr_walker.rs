@@ -67,8 +67,8 @@ use crate::prim::{
 };
 use crate::record;
 use crate::records::{
-    ADMISSION_BITS, LineRequest, LineResponse, REGION_EPOCH_BITS, TlbFill, WalkRequest, WalkResult, WalkStart,
-    line_context_bits,
+    ADMISSION_BITS, LINE_LOW_BITS, LineRequest, LineResponse, REGION_EPOCH_BITS, TlbFill, WalkRequest, WalkResult,
+    WalkStart, line_context_bits,
 };
 use keywalk_contract::{Config, Status, key, status};
 
@@ -95,7 +95,7 @@ const PAGE_BITS: u32 = 64 - TABLE_BYTES_LOG2_MIN;
 /// Landings in a row, as log2, that a walk of the direct queue waits for before new walks are held back.
 const LANDING_RUN_LOG2: u32 = 8;
 /// Low bits of an address that the landing pipe adds up off the memories; the carry goes into the others a cycle later.
-const SUM_LOW_BITS: u32 = 35;
+const SUM_LOW_BITS: u32 = LINE_LOW_BITS + 6;
 const _: () = assert!(SUM_LOW_BITS >= POSITION_END, "what is added ends below");
 /// Words of a line.
 const LINE_WORDS: u32 = 8;
@@ -733,8 +733,8 @@ fn land<'a>(
     let is_pointer = (line_valid & !is_last).delay_reset("l1_is_pointer");
     let is_failed = (line_valid & line.value_error).delay("l1_is_failed");
     let low_bits = line.value.low_bits(TABLE_BYTES_LOG2_MIN);
-    let is_low_misaligned =
-        (low_bits.low_bits(ENTRY_BYTES_LOG2).any() | (alignment_check & low_bits.any())).delay("l1_is_low_misaligned");
+    let is_below_word = low_bits.low_bits(ENTRY_BYTES_LOG2).any().delay("l1_is_below_word");
+    let is_below_page = concat(&[low_bits.bits(11, 9).any(), low_bits.bits(8, 3).any()]).delay("l1_is_below_page");
     let size_bits = line.value.bits(TABLE_BYTES_LOG2_MIN + TABLE_SIZE_MAX - 1, TABLE_BYTES_LOG2_MIN);
     let is_size_misaligned = (!is_aligned(size_bits, plan.table_mask)).delay("l1_is_size_misaligned");
     // Remaining reads; the middle level of three is the highest that a line can be of.
@@ -752,7 +752,7 @@ fn land<'a>(
 
     // Stage 1: the verdict. What ends at a pointer waits for a cycle without a line, as its end shows late.
     let is_absent = is_zero & !zero_entry_literal;
-    let is_misaligned = is_low_misaligned | (alignment_check & is_size_misaligned);
+    let is_misaligned = is_below_word | (alignment_check & (is_below_page.any() | is_size_misaligned));
     let is_bad = (is_failed | is_absent | is_misaligned).named("is_bad");
     let refusal = |refusal: Refusal| b.literal(refusal as u128, 2);
     let (number, next_number) = (reads_before(plan.hop, !remaining), !reads_before(!plan.hop, remaining));
@@ -971,12 +971,13 @@ fn issue<'a>(
     reads.take(ready);
     b.output("line_request_valid", reads.valid);
     b.output("line_request_cancel", read.is_void);
-    let address = (sum.high + sum.carry.resize(64 - SUM_LOW_BITS)).concat(sum.low);
     let request = LineRequest {
         context: read.context.resize(line_context_bits(config)),
         level: read.level,
-        word: address.bits(5, 3),
-        line: address.bits(63, 6),
+        word: sum.low.bits(5, 3),
+        low: sum.low.high_bits(LINE_LOW_BITS),
+        carry: sum.carry,
+        high: sum.high,
     };
     output_channel(b, "line_request", request);
     let is_taken = (reads.valid & ready & !read.is_void).delay_reset("is_taken");

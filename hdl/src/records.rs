@@ -47,6 +47,11 @@ pub const REGION_EPOCH_BITS: u32 = BUCKET_EPOCH_BITS + SET_EPOCH_BITS;
 /// Bits of [`Epoch`], packed.
 pub const EPOCH_BITS: u32 = REGION_EPOCH_BITS + HEM_EPOCH_BITS;
 
+/// Low bits of a line address that its client has added up.
+pub const LINE_LOW_BITS: u32 = 29;
+/// The others.
+pub const LINE_HIGH_BITS: u32 = 58 - LINE_LOW_BITS;
+
 record! {
     /// A request for the 64-byte line that holds one pointer or entry. A context has at most one in flight.
     pub struct LineRequest(config) {
@@ -56,8 +61,12 @@ record! {
         level: 2,
         /// Which of the line's eight 8-byte words is wanted. Returned unchanged.
         word: 3,
-        /// Bus address >> 6.
-        line: 58,
+        /// Bits 34 to 6 of the bus address.
+        low: LINE_LOW_BITS,
+        /// To be added to `high`, which the table port does once for both clients.
+        carry: 1,
+        /// Bits 63 to 35 of the bus address.
+        high: LINE_HIGH_BITS,
     }
 }
 

@@ -56,11 +56,11 @@
 //! and its waiters.
 
 use crate::prim::{
-    Builder, Design, Fifo, FreeList, Ram, RamStyle, Record, Scrub, Signal, concat, delay_record, input_channel,
-    mux_record, or_all, output_channel, scrub, select_one_hot, select_tree,
+    Builder, Design, Fifo, FreeList, Ram, RamStyle, Record, Scrub, Signal, concat, input_channel, mux_record, or_all,
+    output_channel, scrub, select_one_hot, select_tree,
 };
 use crate::record;
-use crate::records::{LineRequest, LineResponse, line_context_bits};
+use crate::records::{LINE_HIGH_BITS, LINE_LOW_BITS, LineRequest, LineResponse, line_context_bits};
 use keywalk_contract::Config;
 
 /// Ways of the in-flight table.
@@ -70,8 +70,8 @@ const WAYS: u32 = 4;
 const BUCKETS_PER_READ: u32 = 4;
 /// Bits of a line address: 64-byte lines of a 64-bit address space.
 const LINE_BITS: u32 = 58;
-/// Lowest bits of a line address that choose its bucket: 32 GiB. The bits above may come later in the cycle.
-const HASHED_BITS: u32 = 29;
+/// Lowest bits of a line address that choose its bucket: 32 GiB. The bits above come later in the cycle.
+const HASHED_BITS: u32 = LINE_LOW_BITS;
 /// Bits of an address within a line.
 const OFFSET_BITS: u32 = 6;
 /// Bits of a lane of the data bus and of the answer: one error bit for each.
@@ -101,8 +101,12 @@ record! {
         level: LEVEL_BITS,
         /// Returned unchanged.
         word: WORD_BITS,
-        /// Line address.
-        line: LINE_BITS,
+        /// Low bits of the line address.
+        low: LINE_LOW_BITS,
+        /// To be added to the high bits.
+        carry: 1,
+        /// High bits of the line address.
+        high: LINE_HIGH_BITS,
     }
 }
 
@@ -185,11 +189,18 @@ record! {
 impl<'a> Request<Signal<'a>> {
     fn from_client(is_walk: bool, request: LineRequest<Signal<'a>>) -> Self {
         let client = request.context.builder().flag(is_walk);
-        Self { waiter: client.concat(request.context), level: request.level, word: request.word, line: request.line }
+        Self {
+            waiter: client.concat(request.context),
+            level: request.level,
+            word: request.word,
+            low: request.low,
+            carry: request.carry,
+            high: request.high,
+        }
     }
 }
 
-/// The bucket of a line: slices of `bits` bits of its lowest bits in exclusive or. Lines a power of two apart spread over
+/// The bucket of a line: slices of `bits` bits of its low bits in exclusive or. Lines a power of two apart spread over
 /// all buckets, and the bits above the lowest slice together with the bucket determine the line.
 fn hash(line: Signal<'_>, bits: u32) -> Signal<'_> {
     let slices = (0..HASHED_BITS.div_ceil(bits)).map(|slice| {
@@ -294,9 +305,9 @@ impl TablePort {
             retry_registers.map(|(field, width)| b.register(&format!("retry_{field}"), width)).collect();
         let mut retry_values = retry_registers.iter().map(|register| register.value);
         let retry = Request::widths(config).map(&mut |_, _| retry_values.next().expect("one register per field"));
-        let (walk_line, hem_line) = (walk.line, hem.line);
         let s0 = mux_record(retry_valid.value, retry, mux_record(is_walk, walk, hem));
-        let s0_bucket = hash(s0.line, bucket_bits).named("s0_bucket");
+        let s0_bucket = hash(s0.low, bucket_bits).named("s0_bucket");
+        let s0_line = (s0.high + s0.carry.resize(LINE_HIGH_BITS)).concat(s0.low).named("s0_line");
 
         // s1: comparison and decision.
         let generation = b.input("generation", 1).delay("s1_generation");
@@ -313,12 +324,20 @@ impl TablePort {
         let offers_early = (is_quiet & is_asked).named("offers_early");
         let s1_is_offered = offers_early.delay_reset("s1_is_offered");
         let s1_is_elder = retry_is_elder.value.delay_reset("s1_is_elder");
-        let s1 = delay_record(s0, "s1");
+        let s1_line = s0_line.delay("s1_line");
+        let s1 = Request {
+            waiter: s0.waiter.delay("s1_waiter"),
+            level: s0.level.delay("s1_level"),
+            word: s0.word.delay("s1_word"),
+            low: s1_line.low_bits(LINE_LOW_BITS),
+            carry: b.flag(false),
+            high: s1_line.high_bits(LINE_HIGH_BITS),
+        };
         let s1_bucket = s0_bucket.delay("s1_bucket");
         for (register, (_, signal)) in retry_registers.iter().zip(s1.list()) {
             register.next(signal);
         }
-        let s1_line_high = s1.line.high_bits(LINE_BITS - bucket_bits);
+        let s1_line_high = s1_line.high_bits(LINE_BITS - bucket_bits);
         let table: Vec<_> = (0..WAYS)
             .map(|way| {
                 let name = format!("in_flight_{way}");
@@ -338,7 +357,7 @@ impl TablePort {
         let ar_line = b.register("ar_line", LINE_BITS);
         let ar_generation = b.register("ar_generation", 1);
         let same_line = concat(&[s2_issued.value, ar_generation.value, ar_line.value])
-            .eq_wide(concat(&[always, generation, s1.line]))
+            .eq_wide(concat(&[always, generation, s1_line]))
             .named("s1_same_line");
         let s2_bucket = s1_bucket.delay("s2_bucket");
         let same_bucket = s2_issued.value.concat(s2_bucket);
@@ -364,20 +383,22 @@ impl TablePort {
         // The first vacant way; the last one unless the bucket is full, where nothing is issued.
         let lower = |way: usize| or_all(&vacant[..way]);
         let chosen = [vacant[0], vacant[1] & !lower(1), vacant[2] & !lower(2), !lower(3)];
-        let hit = (or_all(&matches) | same_line).named("s1_hit");
+        let is_matched = or_all(&matches);
         let ar_open = (!ar_valid.value | arready).named("ar_open");
         // What comes from registers first, then in one LUT what comes from the memories and through carry chains.
         let may_offer = free.valid & ar_open & !retry_is_elder.value & !same_bucket & !same_line;
         let may_issue = (s1_is_offered | (s1_valid & may_offer)).named("s1_may_issue");
         let issue = (may_issue & !(full | or_all(&matches))).named("s1_issue");
-        let join = (s1_valid & hit).named("s1_join");
-        let fail = (s1_valid & !hit & !issue).named("s1_fail");
-        retry_valid.next(fail);
-        retry_is_elder.next(fail & (s1_is_elder | !retry_is_elder.value));
+        let join = ((s1_valid & same_line) | (s1_valid & is_matched)).named("s1_join");
+        // Neither found nor issued, with what comes from registers apart from what does not.
+        let may_fail = s1_valid & !same_line;
+        let is_barred = !may_issue | full;
+        let may_be_elder = may_fail & (s1_is_elder | !retry_is_elder.value);
+        retry_valid.next(may_fail & is_barred & !is_matched);
+        retry_is_elder.next(may_be_elder & is_barred & !is_matched);
         free.take(issue);
         ar_valid.next(offers_early | (issue & !s1_is_offered) | (ar_valid.value & !arready));
-        // Not off `s0`, whose select for what is tried again would be another LUT.
-        ar_line.next_if(ar_open, is_quiet.mux(is_walk.mux(walk_line, hem_line), s1.line));
+        ar_line.next_if(ar_open, is_quiet.mux(s0_line, s1_line));
         ar_generation.next_if(ar_open, generation);
         let ar_id = free.number.hold("ar_id", ar_open);
         b.output("arvalid", ar_valid.value);

@@ -301,7 +301,11 @@ impl Port {
         let request = Request { waiter, level, word, line };
         let driver = &mut self.bench[self.clients[waiter.0]];
         let mut beat = keywalk_cosim::Beat::zero(driver.channel().shape());
-        for (field, value) in [("context", waiter.1), ("level", level), ("word", word), ("line", line)] {
+        let carry = self.random.random_range(0..2);
+        let high = (line >> HASHED_BITS).wrapping_sub(carry) & ((1 << (LINE_BITS - HASHED_BITS)) - 1);
+        let low = line & ((1 << HASHED_BITS) - 1);
+        let sum = [("low", low), ("carry", carry), ("high", high)];
+        for (field, value) in [("context", waiter.1), ("level", level), ("word", word)].into_iter().chain(sum) {
             beat.set(field, value.into())?;
         }
         driver.push_not_before(beat, cycle);

@@ -6,6 +6,10 @@ use keywalk_cosim::{Bench, Component, Error, Handle, Input, Model, Output};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
+/// Bits of a line address, and those of them that come added up.
+const LINE_BITS: u32 = 58;
+const LINE_LOW_BITS: u32 = 29;
+
 /// A line request that was taken and not cancelled.
 pub struct LineRequest {
     /// When it was taken.
@@ -29,7 +33,7 @@ pub struct LineRequests {
     ready: Input,
     valid: Output,
     cancel: Output,
-    fields: [Output; 4],
+    fields: [Output; 6],
     taken: VecDeque<LineRequest>,
 }
 
@@ -39,7 +43,9 @@ impl LineRequests {
         let random = bench.random();
         let model = bench.model();
         let field = |name| model.output(&format!("line_request_{name}"));
-        let fields = [field("context")?, field("level")?, field("word")?, field("line")?];
+        let names = ["context", "level", "word", "low", "carry", "high"];
+        let fields = names.map(field).into_iter().collect::<Result<Vec<_>, _>>()?;
+        let fields = fields.try_into().expect("as many as there are names");
         let (ready, valid, cancel) = (model.input("line_request_ready")?, field("valid")?, field("cancel")?);
         let (is_ready, taken) = (false, VecDeque::new());
         Ok(bench.add(Self { blocked_percent, random, is_ready, ready, valid, cancel, fields, taken }))
@@ -60,7 +66,8 @@ impl Component for LineRequests {
     fn sample(&mut self, model: &Model) -> Result<(), Error> {
         if self.is_ready && model.get(self.valid) == 1 && model.get(self.cancel) == 0 {
             let cycle = model.cycles();
-            let [context, level, word, line] = self.fields.map(|field| model.get(field));
+            let [context, level, word, low, carry, high] = self.fields.map(|field| model.get(field));
+            let line = ((high + carry) << LINE_LOW_BITS | low) & ((1 << LINE_BITS) - 1);
             let (context, level, word) = (context.into(), level.into(), word.into());
             self.taken.push_back(LineRequest { cycle, context, level, word, line });
         }
