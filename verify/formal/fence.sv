@@ -17,6 +17,10 @@
     (* anyconst *) wire [5:0] f_set_epoch;
     (* anyconst *) wire [3:0] f_number;
 
+    // Registers of software do not change.
+    (* anyconst *) wire [23:0] f_mask;
+    always @* assume (mpt_mask_0 == f_mask);
+
     // What the scrub leaves, but for epochs, which may have been changed any number of times.
     reg f_is_later = 1'b0;
     always @(posedge clk) f_is_later <= f_started;

@@ -84,6 +84,9 @@ pub struct Proof {
     /// What stands for `@NAME@` in the properties.
     #[serde(default)]
     pub with: BTreeMap<String, String>,
+    /// Memories become registers, which some solvers' questions need and others are slower with.
+    #[serde(default)]
+    pub memories_as_registers: bool,
     /// Whether it is short enough for the tests of every commit.
     #[serde(default)]
     pub quick: bool,

@@ -235,7 +235,9 @@ impl Job<'_> {
     /// From reset for `depth` cycles, and with `is_unbounded` the step of the induction.
     fn smt(&self, reads: &str, top: &str, depth: u32, is_unbounded: bool) -> Result<Verdict, RunError> {
         let model = self.path("model.smt2");
-        if !self.model(reads, top, &format!("opt_clean\ndffunmap\nwrite_smt2 -wires \"{model}\"\n"))? {
+        let map = if self.proof.memories_as_registers { "memory_map\nopt -fast\n" } else { "" };
+        let end = format!("{map}opt_clean\ndffunmap\nwrite_smt2 -wires \"{model}\"\n");
+        if !self.model(reads, top, &end)? {
             return Ok(Verdict::TimeLimit);
         }
         // Step 0 lies before the clock edge of the reset.

@@ -469,6 +469,11 @@ fn draw_chapter(random: &mut ChaCha8Rng, config: &Config, tags: &mut Tags, numbe
                     let again: Vec<_> =
                         (0..random.random_range(0..12)).map(|_| Request { tag: tags.request(), ..target }).collect();
                     let before = again.len() / 2;
+                    if random.random_ratio(1, 3) {
+                        // Nothing is cached: the change meets walks on their way.
+                        let all = draw_invalidation(random, &scenario, &target, target.pd, tags);
+                        events.push(Event::Invalidate(Invalidation { scope: Scope::All, ..all }));
+                    }
                     events.extend(again[..before].iter().copied().map(Event::Request));
                     if random.random() {
                         events.push(Event::Pause(random.random_range(1..60)));

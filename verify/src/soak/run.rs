@@ -600,7 +600,8 @@ impl<'a> Runner<'a> {
         let old = self.old.as_ref().map(|old| (old, Answer::of(model, &old.tables, &request)));
         let old_beats = old.as_ref().map(|(_, answer)| answer.response.beats(&request));
         let differs = old_beats.as_ref().is_some_and(|old| *old != new_beats);
-        let is_racing = differs && old.as_ref().is_some_and(|(old, _)| !old.is_over);
+        // Where both tables refuse the whole, page by page they may still grant it.
+        let is_racing = old.as_ref().is_some_and(|(old, _)| !old.is_over);
         let verdict = if beats == new_beats {
             Some("new")
         } else if !is_racing {
@@ -638,7 +639,7 @@ impl<'a> Runner<'a> {
         let order = if self.case.config.in_order { "in_order" } else { "any" };
         self.coverage.hit(GroupName::Overtaking, &[order, if is_in_turn { "in_turn" } else { "overtook" }]);
         if let Some((old, _)) = &old
-            && differs
+            && (differs || verdict == "mixed")
         {
             let (scope, change) = (sample::scope(old.scope), old.kind.name());
             if old.is_over {
