@@ -4,7 +4,9 @@
 use keywalk_contract::layout::Field;
 use keywalk_contract::ports::{self, Direction, Scope, StreamPort};
 use keywalk_contract::regs::{self, ARRAYS, Access, COUNTERS, CounterArray, REGISTERS, Register};
-use keywalk_contract::{Config, Layout, Operation, Status, Table, WireClass, hem};
+use keywalk_contract::{
+    CommandStatus, Config, Layout, Operation, Status, Table, WireClass, WorkOpcode, WorkStatus, command, hem, work,
+};
 use std::fmt::Write;
 
 /// Name of the C header that [`c_header`] writes.
@@ -200,6 +202,63 @@ pub fn streams_markdown() -> String {
     text
 }
 
+/// A record, bit by bit.
+#[must_use]
+pub fn layout_markdown(layout: &Layout) -> String {
+    let rows = layout.fields.iter().map(|field| vec![bit_range(field), code(field.name), field.doc.into()]);
+    format!(
+        "### Record `{}`\n\n{} {} bytes.\n\n{}",
+        layout.name,
+        layout.doc.trim(),
+        layout.bytes,
+        table(&["Bits", "Field", "Meaning"], rows)
+    )
+}
+
+/// The command unit: its registers, descriptors, mailbox commands and their outcome.
+#[must_use]
+pub fn commands_markdown() -> String {
+    let opcodes =
+        command::Opcode::ALL.iter().map(|opcode| vec![format!("{:#06x}", *opcode as u16), code(opcode.name())]);
+    let commands = command::MAILBOX_COMMANDS.iter().map(|command| {
+        vec![format!("{:#04x}", command.code), code(command.name), command.table.name().into(), command.doc().into()]
+    });
+    let statuses = CommandStatus::ALL
+        .iter()
+        .map(|status| vec![code(status.name()), status.code().to_string(), status.doc().trim().into()]);
+    let mut text = format!(
+        "## Command unit\n\n\
+         Registers of the AXI4-Lite port. An engine without a command unit answers them with SLVERR.\n\n{}\n{}",
+        command::REGISTERS.iter().map(register_markdown).collect::<Vec<_>>().join("\n"),
+        command::LAYOUTS.iter().map(layout_markdown).collect::<Vec<_>>().join("\n"),
+    );
+    text += &format!(
+        "\n### Opcodes\n\n{}\n### Mailbox commands\n\nA fenced command is answered when nothing that it took away is in \
+         use any more.\n\n{}\n### Command status\n\n{}",
+        table(&["Code", "Opcode"], opcodes),
+        table(&["Code", "Command", "Table", "What it does"], commands),
+        table(&["Status", "Code", "Meaning"], statuses)
+    );
+    text
+}
+
+/// Work requests and their outcome.
+#[must_use]
+pub fn work_requests_markdown() -> String {
+    let opcodes = WorkOpcode::ALL.iter().map(|opcode| vec![format!("{:#04x}", *opcode as u8), code(opcode.name())]);
+    let statuses = WorkStatus::ALL
+        .iter()
+        .map(|status| vec![code(status.name()), status.code().to_string(), status.doc().trim().into()]);
+    format!(
+        "## Work requests\n\nPorts of an engine that carries out work requests.\n\n{}\n### Opcodes of work requests\n\n{}\n{}\n\
+         ### Work request status\n\n{}",
+        work::STREAMS.iter().map(stream_markdown).collect::<Vec<_>>().join("\n"),
+        table(&["Code", "Opcode"], opcodes),
+        work::LAYOUTS.iter().map(layout_markdown).collect::<Vec<_>>().join("\n"),
+        table(&["Status", "Code", "Meaning"], statuses)
+    )
+}
+
 /// The fields of a configuration with range and default.
 #[must_use]
 pub fn configuration_markdown() -> String {
@@ -234,6 +293,8 @@ pub fn markdown() -> String {
         statuses_markdown(),
         codes_markdown(),
         streams_markdown(),
+        commands_markdown(),
+        work_requests_markdown(),
         configuration_markdown(),
     ];
     let (major, minor) = version();
@@ -338,6 +399,21 @@ fn groups() -> Vec<Group> {
     groups.push(group("table", "Table codes.", numbers(&tables.collect::<Vec<_>>())));
     let scopes = SCOPES.map(|(name, scope)| (name, scope as u8, ""));
     groups.push(group("scope", "Scopes of an invalidation.", numbers(&scopes)));
+    groups.extend(command::REGISTERS.iter().map(register_group));
+    let opcodes = command::Opcode::ALL.iter();
+    let opcodes = opcodes.map(|opcode| Constant::new(opcode.name(), format!("{:#06x}", *opcode as u16), ""));
+    groups.push(group("opcode", "Opcodes of command descriptors.", opcodes.collect()));
+    let commands = command::MAILBOX_COMMANDS.iter();
+    let commands = commands.map(|command| Constant::new(command.name, format!("{:#04x}", command.code), command.doc()));
+    groups.push(group("mailbox_command", "Codes of mailbox commands.", commands.collect()));
+    let statuses: Vec<_> =
+        CommandStatus::ALL.iter().map(|status| (status.name(), status.code(), status.doc().trim())).collect();
+    groups.push(group("command_status", "Outcome of a mailbox command.", numbers(&statuses)));
+    let opcodes: Vec<_> = WorkOpcode::ALL.iter().map(|opcode| (opcode.name(), *opcode as u8, "")).collect();
+    groups.push(group("work_opcode", "Opcodes of work requests.", numbers(&opcodes)));
+    let statuses: Vec<_> =
+        WorkStatus::ALL.iter().map(|status| (status.name(), status.code(), status.doc().trim())).collect();
+    groups.push(group("work_status", "Outcome of a work request.", numbers(&statuses)));
     groups
 }
 

@@ -1,7 +1,7 @@
 //! The register map as text: small parts as snapshots, the whole by the compilers.
 
 use expect_test::{Expect, expect};
-use keywalk_contract::{Config, Status, ports, regs};
+use keywalk_contract::{CommandStatus, Config, Status, WorkOpcode, WorkStatus, command, ports, regs, work};
 use keywalk_gen::register_map;
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -206,6 +206,42 @@ fn the_document_names_every_register_field_counter_status_port_and_configuration
 }
 
 #[test]
+fn the_document_names_every_command_work_request_and_outcome() {
+    let document = register_map::markdown();
+    for register in &command::REGISTERS {
+        assert!(document.contains(&register_map::register_markdown(register)), "{}", register.name);
+    }
+    for layout in command::LAYOUTS.iter().chain(&work::LAYOUTS) {
+        let section = register_map::layout_markdown(layout);
+        assert!(document.contains(&section), "{}", layout.name);
+        for field in layout.fields {
+            assert!(section.contains(&format!("| `{}` | {} |", field.name, field.doc)), "{}", field.name);
+        }
+    }
+    for port in &work::STREAMS {
+        assert!(document.contains(&register_map::stream_markdown(port)), "{}", port.axi_name);
+    }
+    let mut rows: Vec<String> = Vec::new();
+    rows.extend(
+        command::MAILBOX_COMMANDS.iter().map(|command| format!("\n| {:#04x} | `{}` |", command.code, command.name)),
+    );
+    rows.extend(
+        CommandStatus::ALL
+            .iter()
+            .map(|status| format!("\n| `{}` | {} | {}", status.name(), status.code(), status.doc().trim())),
+    );
+    rows.extend(
+        WorkStatus::ALL
+            .iter()
+            .map(|status| format!("\n| `{}` | {} | {}", status.name(), status.code(), status.doc().trim())),
+    );
+    rows.extend(WorkOpcode::ALL.iter().map(|opcode| format!("\n| {:#04x} | `{}` |", *opcode as u8, opcode.name())));
+    for row in rows {
+        assert_eq!(document.matches(&row).count(), 1, "{row}");
+    }
+}
+
+#[test]
 fn every_table_of_the_document_is_rectangular() {
     let mut columns = None;
     for line in register_map::markdown().lines() {
@@ -239,7 +275,7 @@ fn no_c_macro_is_defined_twice() {
 /// What the contract says, as conditions on constants; `name` makes the name of one from a group and a name.
 fn conditions(name: &dyn Fn(&str, &str) -> String) -> Vec<String> {
     let mut conditions = Vec::new();
-    for register in regs::REGISTERS {
+    for register in regs::REGISTERS.iter().chain(&command::REGISTERS) {
         let name = |constant: &str| name(&format!("register_{}", register.name), constant);
         conditions.push(format!("{} == {}", name("offset"), register.offset));
         conditions.push(format!("{} == {}", name("reset"), register.reset));

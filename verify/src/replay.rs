@@ -12,7 +12,6 @@ mod host;
 use std::path::Path;
 
 use keywalk_contract::command::{Action, Opcode};
-use keywalk_contract::work::WORK_REQUEST_BYTES;
 use keywalk_contract::{CommandStatus, MailboxCommand, Status, Table, WorkOpcode, WorkStatus};
 use keywalk_image::LINE_BYTES;
 use keywalk_model::{ContextQuery, ContextRequest, Descriptor, Request, WorkRequest};
@@ -330,6 +329,3 @@ impl Replay<'_> {
         }
     }
 }
-
-/// Bytes of a work request, as an array length.
-const _: () = assert!(WORK_REQUEST_BYTES == 64, "event logs hold work requests of 64 bytes");

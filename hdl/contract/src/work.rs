@@ -6,6 +6,7 @@
 //! side that received it: function, PD and QPN are those of the queue pair it arrived at.
 
 use crate::Layout;
+use crate::ports::{Direction, StreamPort};
 
 /// Bytes of a work request.
 pub const WORK_REQUEST_BYTES: usize = 64;
@@ -143,9 +144,24 @@ crate::layout! {
     }
 }
 
-/// Records of work requests, for documents.
-pub const LAYOUTS: [Layout; 5] =
-    [work_request::LAYOUT, work_response::LAYOUT, fast_register::LAYOUT, bind_window::LAYOUT, invalidate_key::LAYOUT];
+/// Stream ports of an engine that carries out work requests.
+pub const STREAMS: [StreamPort; 2] = [
+    StreamPort {
+        axi_name: "s_axis_work",
+        core_name: "work_request",
+        direction: Direction::In,
+        layout: work_request::LAYOUT,
+    },
+    StreamPort {
+        axi_name: "m_axis_work",
+        core_name: "work_response",
+        direction: Direction::Out,
+        layout: work_response::LAYOUT,
+    },
+];
+
+/// The work requests, for documents.
+pub const LAYOUTS: [Layout; 3] = [fast_register::LAYOUT, bind_window::LAYOUT, invalidate_key::LAYOUT];
 
 macro_rules! statuses {
     ($($(#[doc = $doc:literal])* $name:ident = $code:literal, $text:literal;)*) => {

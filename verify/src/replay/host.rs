@@ -1,6 +1,6 @@
 //! The host's part in a replay: memory, pointers, mailbox buffers (contract section 3; vectors' README).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use keywalk_contract::command::Action;
 use keywalk_contract::hem::PAGE_SHIFT_MIN;
@@ -73,11 +73,19 @@ impl<'a> Host<'a> {
             // The image is backed as a whole.
             let _ = memory.write(address, &bytes);
         }
-        for event in &log.events {
-            let Event::Mailbox(mailbox) = event else { continue };
-            let Some(command) = MailboxCommand::from_code(mailbox.cmd) else { continue };
+        let commands = || {
+            log.events.iter().filter_map(|event| match event {
+                Event::Mailbox(mailbox) => Some((mailbox, MailboxCommand::from_code(mailbox.cmd)?)),
+                _ => None,
+            })
+        };
+        let is_written = |action| matches!(action, Action::Create | Action::Modify);
+        let mut written: HashSet<Table> =
+            commands().filter(|(_, command)| is_written(command.action)).map(|(_, command)| command.table).collect();
+        written.insert(Table::Mpt);
+        for (mailbox, command) in commands() {
             let Action::WriteBt { step } = command.action else { continue };
-            let Some(bytes) = self.bytes_brought(command.table, step) else { continue };
+            let Some(bytes) = self.bytes_brought(command.table, step, &written) else { continue };
             for offset in (0..bytes).step_by(PAGE_BYTES as usize) {
                 let page = mailbox.input.0.saturating_add(offset);
                 if memory.is_backed(page) {
@@ -89,14 +97,15 @@ impl<'a> Host<'a> {
     }
 
     /// Bytes of a page that starts as zero, because commands bring what is in it: the pointers of a BA page, where each is
-    /// announced (those of SCCC and the timers are not), and the entries of the MPT.
-    fn bytes_brought(&self, table: Table, step: u8) -> Option<u64> {
+    /// announced (those of SCCC and the timers are not), and the entries of the tables in `written`. Of others the host has
+    /// filled the entries itself, to recognise them.
+    fn bytes_brought(&self, table: Table, step: u8, written: &HashSet<Table>) -> Option<u64> {
         let described = self.table(table)?;
         let is_announced = matches!(table, Table::Qpc | Table::Mpt | Table::Cqc | Table::Srqc);
         if u32::from(step) < described.hop {
             is_announced.then_some(PAGE_BYTES << described.ba_pg_sz)
         } else {
-            (table == Table::Mpt).then_some(PAGE_BYTES << described.buf_pg_sz)
+            written.contains(&table).then_some(PAGE_BYTES << described.buf_pg_sz)
         }
     }
 
