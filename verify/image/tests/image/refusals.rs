@@ -336,6 +336,40 @@ fn queue_buffers_that_cannot_be() {
 }
 
 #[test]
+fn runs_that_are_longer_than_the_address_space() {
+    // A run of 1024 pages of 1 GiB is twice the upper half of 40 address bits, even where the region has two pages.
+    let pages = PageList::Scattered { seed: 0, run_pages: 1024 };
+    let region = RegionDescription { page_bytes: 1 << 27, length_bytes: 1 << 28, va: 0, pages, ..region() };
+    let longer = RegionDescription { page_bytes: 1 << 30, length_bytes: 1 << 31, ..region.clone() };
+    let description = |region| {
+        let base_15 = TableSetDescription { page_shift_base: 15, ..with_regions(vec![region]) };
+        Description { address_bits: 40, ..set(base_15) }
+    };
+    description(region).build().unwrap();
+    refuse(
+        description(longer),
+        "region `a` of table set 0: 2 pages of 1073741824 bytes in runs of 1024 do not fit the upper half of 40 address \
+         bits",
+    );
+}
+
+#[test]
+fn page_tables_that_take_too_much_memory() {
+    let region = |name: &str, pages: u64| RegionDescription {
+        name: name.into(),
+        length_bytes: pages << 12,
+        va: 0,
+        ba_pg_sz: 4,
+        ..region()
+    };
+    refuse_set(
+        with_regions(vec![region("small", 1000), region("large", (1 << 27) - 999)]),
+        "region `large` of table set 0: a page table of 134216729 entries, but of the 134217728 that the page tables of an \
+         image may have together 134216728 are left: use larger pages",
+    );
+}
+
+#[test]
 fn an_address_space_that_is_too_small_for_the_tables() {
     // Two lower tables of 128 MiB each: 2048 such regions would fill the lower half of 40 address bits to the last byte.
     let large = RegionDescription { ba_pg_sz: 15, hop: Some(3), ..region() };
