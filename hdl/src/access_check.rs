@@ -20,7 +20,7 @@
 //!
 //! **Limits.** None beyond the widths of the fields.
 
-use crate::prim::{Design, concat, delay_record, hold_record, input_channel, or_all, output_channel, select_first};
+use crate::prim::{Design, Record, concat, delay_record, input_channel, or_all, output_channel, select_first};
 use crate::records::{Checked, Held, Lookup, MissRequest, MptLine, REGION_EPOCH_BITS, held_bits};
 use keywalk_contract::op::{ATOMIC_BYTES, LENGTH_MAX_BYTES};
 use keywalk_contract::{Config, Operation, Status, status::STATUS_BITS};
@@ -63,9 +63,9 @@ impl AccessCheck {
         let sum = lookup.va.add_wide(length_minus_one.resize(64)).named("last_sum");
         let s2_last = sum.low_bits(64).delay("s2_last");
         let s2_overflows = sum.bit(64).delay("s2_overflows");
-        // Held rather than delayed, so that the fields stay in registers: as shift registers of LUTs they would cost one
-        // LUT for each bit.
-        let s2 = hold_record(lookup, "s2", lookup_valid);
+        // With a reset, so that the fields stay in registers: as shift registers of LUTs they would cost one LUT for each
+        // bit.
+        let s2 = lookup.map(&mut |name, field| field.delay_reset(&format!("s2_{name}")));
         let s2_valid = lookup_valid.delay_reset("s2_valid");
 
         // Stage 2: the pages, now that the page size is known; whether the entry is there.
@@ -80,8 +80,8 @@ impl AccessCheck {
             ],
             s2.status,
         );
-        let s3_first_page = s2.va.bits(63, 12).shift_right(page_shift).low_bits(32).delay("s3_first_page");
-        let s3_last_page = s2_last.bits(63, 12).shift_right(page_shift).low_bits(20).delay("s3_last_page");
+        let s3_first_page = s2.va.bits(63, 12).shift_right_low(page_shift, 32).delay("s3_first_page");
+        let s3_last_page = s2_last.bits(63, 12).shift_right_low(page_shift, 20).delay("s3_last_page");
         let s3_settled_status = s2_shape_status.delay("s3_settled_status");
         let s3_is_settled = s2_is_settled.delay("s3_is_settled");
         let s3_is_empty = s2_is_empty.delay("s3_is_empty");
@@ -97,7 +97,7 @@ impl AccessCheck {
         b.output("mpt_hit", (s2_valid & found & !s2_is_settled & !s2.is_replay).delay_reset("s3_hit"));
         b.output("entry_found", s3_valid);
 
-        // Stage 3: compare with the entry. What the pieces need only after the TLB is kept in memory.
+        // Stage 3: compare with the entry. What all pieces share is kept in memory.
         let miss = MissRequest {
             tag: s3.tag,
             function: s3.function,
@@ -122,8 +122,13 @@ impl AccessCheck {
             function: s3.function,
             is_remote: s3_is_remote,
             admission: s3.admission,
+            table_set: s3.table_set,
+            mpt_index: s3.index,
+            last: s3_last.low_bits(32),
+            page_shift: s3_page_shift,
             root: line.root,
             page_count: line.page_count,
+            epoch: s3.epoch.low_bits(REGION_EPOCH_BITS),
         };
         b.output("held_valid", s3_valid);
         b.output("held_number", number.value);
@@ -167,10 +172,8 @@ impl AccessCheck {
         let checked = Checked {
             held: number.value.delay("s4_held"),
             order: s3.order.delay("s4_order"),
-            table_set: s3.table_set.delay("s4_table_set"),
-            mpt_index: s3.index.delay("s4_index"),
+            index_low: s3.index.low_bits(config.tlb_set_bits()).delay("s4_index_low"),
             va: s3.va.delay("s4_va"),
-            last: s3_last.low_bits(32).delay("s4_last"),
             status: select_first(&cases, status(Status::Ok)),
             hop: s3_hop.delay("s4_hop"),
             is_translated,
@@ -182,7 +185,6 @@ impl AccessCheck {
             hop_num: line.hop_num.delay("s4_hop_num"),
             ba_pg_sz: line.ba_pg_sz.delay("s4_ba_pg_sz"),
             is_flat: line.is_flat.delay("s4_is_flat"),
-            epoch: s3.epoch.low_bits(REGION_EPOCH_BITS).delay("s4_epoch"),
         };
         b.output("checked_valid", s3_valid.delay_reset("s4_valid"));
         b.output("checked_may_have_more", s4_has_more);

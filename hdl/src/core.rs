@@ -29,10 +29,10 @@ use crate::mtr_walker::MtrWalker;
 use crate::page_split::PageSplit;
 use crate::prim::{Design, Instance, Signal, drive_channel, input_channel, output_channel};
 use crate::records::{
-    BUCKET_EPOCH_BITS, Bt0Write, Checked, ContextAnswer, ContextLookup, ContextWalk, Event, GeometryWrite,
-    HEM_EPOCH_BITS, Held, HemRequest, LineRequest, LineResponse, LookedUp, Lookup, MissRequest, MptFill, MptLine,
-    Piece, REGION_EPOCH_BITS, Replay, Request, SET_EPOCH_BITS, STAMP_BITS, SegmentBeat, TlbFill, WalkRequest,
-    WalkResult, WalkStart, held_bits, line_context_bits,
+    Bt0Write, Checked, ContextAnswer, ContextLookup, ContextWalk, Event, GeometryWrite, HEM_EPOCH_BITS, Held,
+    HemRequest, LATE_EPOCH_BITS, LineRequest, LineResponse, LookedUp, Lookup, MissRequest, MptFill, MptLine,
+    PD_BUCKET_BITS, Piece, REGION_EPOCH_BITS, Replay, Request, SET_EPOCH_BITS, STAMP_BITS, SegmentBeat, TlbFill,
+    WalkRequest, WalkResult, WalkStart, held_bits, line_context_bits,
 };
 use crate::response_port::{Response, ResponsePort};
 use crate::split_buffer::SplitBuffer;
@@ -212,6 +212,8 @@ impl Core {
         // Lookup.
         let early_index = key_decoder.output("early_index", key::INDEX_BITS);
         fan(early_index, &[(mpt_cache, "early_index"), (fence, "epoch_index")]);
+        fence.drive("epoch_pd_bucket", key_decoder.output("early_pd_bucket", PD_BUCKET_BITS));
+        wire(key_decoder, "early_is_replay", fence, "epoch_is_replay");
         let lookup_valid = flag(key_decoder, "lookup_valid");
         let lookup = key_decoder.channel("lookup", Lookup::widths(config));
         fan(lookup_valid, &[(mpt_cache, "lookup_valid"), (access_check, "lookup_valid")]);
@@ -288,8 +290,8 @@ impl Core {
         page_split
             .drive("context_freed_number", split_buffer.output("context_freed_number", config.split_context_bits()));
         wire(split_buffer, "slot_freed", page_split, "slot_freed");
-        let long_finished = flag(split_buffer, "long_finished");
-        fan(long_finished, &[(page_split, "long_finished"), (fence, "long_finished")]);
+        wire(split_buffer, "slot_freed_turn", page_split, "slot_freed_turn");
+        wire(split_buffer, "long_finished", fence, "long_finished");
         wire(split_buffer, "segment_valid", response_port, "segment_valid");
         drive_channel(response_port, "segment", split_buffer.channel("segment", SegmentBeat::widths(config)));
         wire(response_port, "segment_ready", split_buffer, "segment_ready");
@@ -339,8 +341,8 @@ impl Core {
         let accepted = flag(key_decoder, "accepted");
         fence.drive("request_accepted", accepted);
         wire(key_decoder, "accepted_generation", fence, "request_accepted_generation");
-        let region_epoch = fence.output("region_epoch", BUCKET_EPOCH_BITS);
-        fan(region_epoch, &[(key_decoder, "region_epoch"), (mpt_cache, "region_epoch")]);
+        let late_epoch = fence.output("late_epoch", LATE_EPOCH_BITS);
+        fan(late_epoch, &[(key_decoder, "late_epoch"), (mpt_cache, "late_epoch")]);
         for set in 0..config.table_sets {
             let port = format!("set_epoch_{set}");
             key_decoder.drive(&port, fence.output(&port, SET_EPOCH_BITS));

@@ -23,7 +23,7 @@
 use crate::prim::{
     Design, Record, Signal, bit_range, concat, delay_record, input_channel, output_channel, select_by_number,
 };
-use crate::records::{Lookup, MptFill, MptLine, REGION_EPOCH_BITS, Replay};
+use crate::records::{Lookup, MptFill, MptLine, PD_BUCKET_BITS, REGION_EPOCH_BITS, Replay};
 use keywalk_contract::mpt_entry::{self, STATE_VALID};
 use keywalk_contract::{Config, Field, Operation, Status, status::STATUS_BITS};
 
@@ -57,6 +57,7 @@ impl EntryDecode {
             table_set: replay.table_set,
             index: replay.index,
             epoch: replay.epoch.low_bits(REGION_EPOCH_BITS),
+            is_foreign: get(mpt_entry::PD).low_bits(PD_BUCKET_BITS).ne(replay.pd.low_bits(PD_BUCKET_BITS)),
         };
         output_channel(b, "fill", fill);
         let lookup = Lookup {

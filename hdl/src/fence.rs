@@ -6,14 +6,16 @@
 //!
 //! Every request is admitted under *epochs*, and what is cached carries those of the request that fetched it; a lookup
 //! finds what has its own epochs only. There is one epoch for each bucket of MPT indices (`epoch_buckets`), one for each
-//! table set, and one for all HEM pointers. An invalidation changes an epoch and begins a new *generation*; it completes
-//! when all requests of the old generation have finished. Scopes: a region, or a range of it, changes the epoch of its
-//! bucket; a protection domain or a function that of its table set, because the set is the owner of a translation;
-//! everything, or an undefined code, changes those of all sets. Every invalidation, and every write of a geometry or of a
-//! BT0 slot, changes the HEM epoch. More than what was named may thus be fetched again; never less.
+//! bucket of PDs, one for each table set, and one for all HEM pointers. An invalidation changes an epoch and begins a new
+//! *generation*; it completes when all requests of the old generation have finished. Scopes: a region, or a range of it,
+//! changes the epoch of its bucket, a protection domain that of its bucket; a function changes that of its table set,
+//! because the set is the owner of a translation; everything, or an undefined code, changes those of all sets. Every
+//! invalidation, and every write of a geometry or of a BT0 slot, changes the HEM epoch. More than what was named may thus
+//! be fetched again; never less.
 //!
 //! **Handshake.** Channels `invalidate` in and `invalidated` out, ready/valid; completions come in the order of the
-//! invalidations. `region_epoch` belongs to `epoch_index` and `epoch_table_set` of the cycle before; with `generation`,
+//! invalidations. `late_epoch`, the epochs of the PD's bucket and of the index's, belongs to `epoch_index`,
+//! `epoch_table_set` and `epoch_pd_bucket` of the cycle before, and is 0 where `epoch_is_replay` was set; with `generation`,
 //! `set_epoch_<k>` and `hem_epoch` of that cycle it makes one consistent view: all of them change at the end of one cycle.
 //! `request_accepted` and `context_accepted` come at most three cycles after the generation was sampled,
 //! `response_finished` at most two cycles after the last beat, and `done` at the earliest in the cycle after it.
@@ -22,7 +24,7 @@
 //! invalidation of the batch; then until the requests of the old generation have finished and their DMA is reported, and
 //! 9 cycles at least: 16 in all where nothing is in flight. While a batch drains, the next one gathers: up to [`DEPTH`]
 //! invalidations are accepted, and whatever has gathered is flipped and drained together. An epoch of a table set wraps
-//! after 64 changes (256 of one bucket make one of every set): then admission is paused, everything drains, and the caches
+//! after 64 changes (256 of one bucket, of indices or of PDs, make one of every set): then admission is paused, everything drains, and the caches
 //! are scrubbed, before the flip. The HEM epoch wraps after 1024 changes, which pulses `pointer_flush` twice.
 //!
 //! **Timing.** Counts are compared straight off block RAM, one bit per LUT in a carry chain; the decision is a write enable.
@@ -37,6 +39,10 @@
 //!   brought up to date in the other bank after the flip; a batch flips as a whole.
 //! - *Hits.* A new request carries an epoch that nothing invalidated can carry: a pair of bucket epoch and set epoch does
 //!   not come back before the set epoch wraps, because a bucket epoch that wraps changes the epochs of all sets with it.
+//! - *Protection domains.* The epoch is that of the request's PD, and the bucket of that PD is part of what is compared. A
+//!   translation is used by requests of its region's PD only, so it is cached under the epoch of that PD. An MPT entry may
+//!   be fetched by a request of another PD, which it then refuses; of another bucket, that is: such an entry answers that
+//!   request and is never found by another one (`MptFill::is_foreign`).
 //! - *Replays and walks in flight.* They carry the epochs and the generation of their admission. Whatever they fill in, at
 //!   whatever time, is found by requests of the old epochs only. Hence no check at the fill.
 //! - *Lines in flight* are shared among requests of one generation. A read that a new request joins was issued for a new
@@ -69,7 +75,7 @@ use crate::prim::{
     Builder, Count, Credit, Design, Ram, RamStyle, Scrub, Signal, concat, input_channel, or_all, scrub,
     select_by_number, select_first,
 };
-use crate::records::{BUCKET_EPOCH_BITS, HEM_EPOCH_BITS, SET_EPOCH_BITS, STAMP_BITS};
+use crate::records::{BUCKET_EPOCH_BITS, HEM_EPOCH_BITS, PD_BUCKET_BITS, SET_EPOCH_BITS, STAMP_BITS};
 use keywalk_contract::Config;
 use keywalk_contract::key::{INDEX_BITS, KEY_BITS};
 use keywalk_contract::ports::Scope;
@@ -89,6 +95,14 @@ const STARVED_CYCLES_LOG2: u32 = 12;
 const CONTEXT_COUNT_BITS: u32 = 5;
 /// Bits of a scope.
 const SCOPE_BITS: u32 = 3;
+/// Bits of a PD.
+const PD_BITS: u32 = 24;
+
+/// Bits of a bucket's place in the memory of epochs: the highest one tells buckets of PDs from those of MPT indices. Of PDs
+/// there are half as many as places at most; the other half stays zero.
+fn place_bits(config: &Config) -> u32 {
+    1 + config.epoch_bucket_bits().max(PD_BUCKET_BITS + 1)
+}
 
 crate::record! {
     /// An invalidation as it comes from its port.
@@ -101,6 +115,8 @@ crate::record! {
         scope: SCOPE_BITS,
         /// See the port.
         key: KEY_BITS,
+        /// See the port.
+        pd: PD_BITS,
     }
 }
 
@@ -110,13 +126,13 @@ crate::record! {
         /// Returned with the completion.
         tag: config.tag_bits,
         /// It changes the epoch of a bucket.
-        is_region: 1,
+        is_of_bucket: 1,
         /// It changes the epochs of all table sets. Neither: that of `table_set`.
         is_all: 1,
         /// Table set of the function.
         table_set: config.table_set_bits(),
-        /// Bucket of the region.
-        bucket: config.epoch_bucket_bits(),
+        /// Bucket of the region or PD: its place in the memory of epochs.
+        bucket: place_bits(config),
     }
 }
 
@@ -140,6 +156,11 @@ enum Step {
 /// Bucket of an MPT index. Table sets begin at different places.
 fn epoch_bucket<'a>(config: &Config, index: Signal<'a>, table_set: Signal<'a>) -> Signal<'a> {
     spread(index.low_bits(config.epoch_bucket_bits()), table_set)
+}
+
+/// Bucket of a PD. Table sets begin at different places.
+pub fn pd_bucket<'a>(pd: Signal<'a>, table_set: Signal<'a>) -> Signal<'a> {
+    spread(pd.low_bits(PD_BUCKET_BITS), table_set)
 }
 
 /// Bucket of a response: distinct for distinct tags of one function below the number of buckets. Functions begin at
@@ -276,7 +297,8 @@ pub struct Fence;
 impl Fence {
     /// Builds the module `fence` and gives its name.
     ///
-    /// Inputs besides the channels: `epoch_index`, `epoch_table_set` (of the lookup that samples its epochs); the function
+    /// Inputs besides the channels: `epoch_index`, `epoch_table_set`, `epoch_pd_bucket` and `epoch_is_replay` (of the lookup
+    /// that samples its epochs, if it is not a replay); the function
     /// map's write port and `mpt_mask_<k>`; `tables_written` (a geometry or BT0 slot is written); pulses
     /// `request_accepted`, `context_accepted`, `context_finished`, `long_opened` with the generation beside each
     /// (`<pulse>_generation`), and `long_finished`; `response_finished` with `finished_generation`, `finished_tag`,
@@ -290,7 +312,7 @@ impl Fence {
         let invalidate = input_channel(b, "invalidate", Invalidate::widths(config));
         let masks: Vec<_> = (0..config.table_sets).map(|set| b.input(&format!("mpt_mask_{set}"), INDEX_BITS)).collect();
         let always = b.flag(true);
-        let bucket_bits = config.epoch_bucket_bits();
+        let place_bits = place_bits(config);
 
         let generation = b.register_reset("generation_q", 1, 0);
         b.output("generation", generation.value);
@@ -300,7 +322,7 @@ impl Fence {
         now.next(now.value + 1);
         b.output("now", now.value);
 
-        let scrub_bits = (bucket_bits + 1).max(config.done_buckets.trailing_zeros());
+        let scrub_bits = (place_bits + 1).max(config.done_buckets.trailing_zeros());
         let clean = scrub(b, "scrub", scrub_bits, b.flag(false));
         let function_map = FunctionMap::new(b, config);
         // A report that comes behind the scrub is behind it in every stage.
@@ -318,21 +340,31 @@ impl Fence {
         let s1_index = invalidate.key.high_bits(INDEX_BITS).delay("s1_index");
         let is_scope = |scope: Scope| invalidate.scope.is(scope as u128);
         let s1_is_region = (is_scope(Scope::Region) | is_scope(Scope::Range)).delay("s1_is_region");
-        let is_of_set = is_scope(Scope::ProtectionDomain) | is_scope(Scope::Function);
-        let s1_is_of_set = is_of_set.delay("s1_is_of_set");
+        let s1_is_of_pd = is_scope(Scope::ProtectionDomain).delay("s1_is_of_pd");
+        let s1_is_of_set = is_scope(Scope::Function).delay("s1_is_of_set");
+        let s1_pd = invalidate.pd.low_bits(PD_BUCKET_BITS).delay("s1_pd");
         let table_set = function_map.table_set(config, invalidate.function);
         let index = s1_index & select_by_number(&masks, table_set);
         let ring = Ram::new(b, "ring", 1 << PLACE_BITS, RamStyle::Block, Entry::widths(config));
         let pointer = |name: &str| b.register_reset(name, PLACE_BITS, 0);
+        // For a replay, a place of the half of those of PDs that stays zero.
+        let region_place = |bucket: Signal<'a>, is_replay: Signal<'a>| {
+            is_replay.concat(bucket.resize(place_bits - 1) | is_replay.repeat(place_bits - 1))
+        };
+        let pd_place =
+            |bucket: Signal<'a>, is_replay: Signal<'a>| always.concat(is_replay.concat(bucket.resize(place_bits - 2)));
         // In order around the ring: `written`, `prepared`, `batch_end`, `complete_end`, `sent`.
         let [written, prepared, batch_end, complete_end, completed] =
             ["written", "prepared", "batch_end", "complete_end", "completed_place"].map(pointer);
         let entry = Entry {
             tag: s1_tag,
-            is_region: s1_is_region,
-            is_all: !s1_is_region & !s1_is_of_set,
+            is_of_bucket: s1_is_region | s1_is_of_pd,
+            is_all: !s1_is_region & !s1_is_of_pd & !s1_is_of_set,
             table_set,
-            bucket: epoch_bucket(config, index, table_set),
+            bucket: s1_is_of_pd.mux(
+                pd_place(pd_bucket(s1_pd, table_set), b.flag(false)),
+                region_place(epoch_bucket(config, index, table_set), b.flag(false)),
+            ),
         };
         ring.write(written.value, entry, s1_valid);
         written.next_if(s1_valid, written.value + 1);
@@ -351,24 +383,28 @@ impl Fence {
         phase.next(select_first(&[(fetches, one_or_none), (reads, b.literal(2, 2))], b.literal(0, 2)));
         let entry = ring.read(prepared.value, starts);
         let other_bank = (!generation.value).concat(entry.bucket);
-        let banks = 2 * config.epoch_buckets;
+        let banks = 2 << place_bits;
         let epochs = Ram::of_words(b, "epochs", banks, RamStyle::for_depth(banks), BUCKET_EPOCH_BITS);
         let looked_up = epoch_bucket(
             config,
             b.input("epoch_index", INDEX_BITS),
             b.input("epoch_table_set", config.table_set_bits()),
         );
-        b.output("region_epoch", epochs.read_word(generation.value.concat(looked_up), always));
+        let is_replay = b.input("epoch_is_replay", 1);
+        let pd_looked_up = pd_place(b.input("epoch_pd_bucket", PD_BUCKET_BITS), is_replay);
+        let late = [pd_looked_up, region_place(looked_up, is_replay)]
+            .map(|place| epochs.read_word(generation.value.concat(place), always));
+        b.output("late_epoch", concat(&late));
         let changed = (epochs.read_word(other_bank, always) + 1).named("changed_epoch");
         epochs.write_word(
-            clean.busy.mux(clean.address.low_bits(bucket_bits + 1), other_bank),
+            clean.busy.mux(clean.address.low_bits(place_bits + 1), other_bank),
             (!clean.busy).repeat(BUCKET_EPOCH_BITS) & changed,
-            clean.busy | (writes & entry.is_region),
+            clean.busy | (writes & entry.is_of_bucket),
         );
         let gathers = (writes & !is_catching_up.value).named("gathers");
         // A bucket is shared by all table sets, so that its wrap concerns all of them.
-        let is_of_all = entry.is_region.mux(changed.none(), entry.is_all);
-        let is_of_one = !entry.is_region & !entry.is_all;
+        let is_of_all = entry.is_of_bucket.mux(changed.none(), entry.is_all);
+        let is_of_one = !entry.is_of_bucket & !entry.is_all;
         let mut wraps = Vec::new();
         for set in 0..config.table_sets {
             let epoch = b.register_reset(&format!("set_epoch_{set}_q"), SET_EPOCH_BITS, 0);
@@ -405,10 +441,21 @@ impl Fence {
         let accepted = pulse("request_accepted");
         let context_accepted = pulse("context_accepted");
         let context_finished = pulse("context_finished");
+        // Two long requests may be open; they finish in the order in which they opened.
         let long_opened = b.input("long_opened", 1);
-        let long_generation = b.input("long_opened_generation", 1).hold("long_generation", long_opened);
-        let long_open = b.register_reset("long_open", 1, 0);
-        long_open.next(long_opened | (long_open.value & !b.input("long_finished", 1)));
+        let long_opened_generation = b.input("long_opened_generation", 1);
+        let long_finished = b.input("long_finished", 1);
+        let opening_turn = b.register_reset("long_opening_turn", 1, 0);
+        opening_turn.next(opening_turn.value ^ long_opened);
+        let finishing_turn = b.register_reset("long_finishing_turn", 1, 0);
+        finishing_turn.next(finishing_turn.value ^ long_finished);
+        let longs = [0, 1].map(|turn: u32| {
+            let opens = long_opened & opening_turn.value.is(turn.into());
+            let finishes = long_finished & finishing_turn.value.is(turn.into());
+            let is_open = b.register_reset(&format!("long_open_{turn}"), 1, 0);
+            is_open.next(opens | (is_open.value & !finishes));
+            (is_open.value, long_opened_generation.hold(&format!("long_generation_{turn}"), opens))
+        });
         let mut quiet = Vec::new();
         let mut is_full = Vec::new();
         for number in 0..2 {
@@ -421,8 +468,8 @@ impl Fence {
                 context_accepted[number],
                 context_finished[number],
             );
-            let is_long = long_open.value & long_generation.is(number as u128);
-            let is_quiet = requests.value().none() & contexts.value().none() & !is_long;
+            let is_long = longs.map(|(is_open, generation)| is_open & generation.is(number as u128));
+            let is_quiet = requests.value().none() & contexts.value().none() & !is_long[0] & !is_long[1];
             quiet.push(is_quiet.delay_reset(&named("is_quiet")));
             is_full.push(requests.value().bit(COUNT_BITS - 1));
         }

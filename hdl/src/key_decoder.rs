@@ -18,7 +18,7 @@
 //!
 //! **Hazards.** A write of the function map acts on requests admitted from the next cycle on, but may be lost while
 //! `ready` is low. A change of `mpt_mask_<k>` acts on new requests that have not shown their index yet. Generation and
-//! epochs are sampled in one cycle, that of `early_index`; the epoch of the region comes one cycle later because it is
+//! epochs are sampled in one cycle, that of `early_index`; the epochs of the buckets come one cycle later because they are
 //! read from a memory in that cycle.
 //!
 //! **Limits.** The pipe never stalls, so a request is admitted only with a place reserved in the queue of the page split,
@@ -26,12 +26,13 @@
 //! replay needs no reservation. `admitted_max` requests hold the one and `hem_contexts` the other. Where responses come in
 //! order a new request is given an order number, modulo `admitted_max`: two requests that hold a place never share one.
 
+use crate::fence::pd_bucket;
 use crate::function_map::FunctionMap;
 use crate::prim::{
     Credit, Design, Signal, concat, delay_record, input_channel, mux_record, output_channel, select_by_number,
 };
 use crate::records::{
-    ADMISSION_BITS, BUCKET_EPOCH_BITS, EPOCH_BITS, HEM_EPOCH_BITS, Lookup, REGION_EPOCH_BITS, Request, SET_EPOCH_BITS,
+    ADMISSION_BITS, EPOCH_BITS, HEM_EPOCH_BITS, LATE_EPOCH_BITS, Lookup, REGION_EPOCH_BITS, Request, SET_EPOCH_BITS,
     STAMP_BITS,
 };
 use keywalk_contract::{Config, key::INDEX_BITS};
@@ -47,11 +48,11 @@ impl KeyDecoder {
     ///
     /// Inputs besides the channels: `pause` and `gap_wanted` (admit no new request), `mpt_mask_<k>` (num_mpts - 1 of table set `k`), the
     /// function map's write port, what a request is given: `generation`, `now`, `set_epoch_<k>`, `hem_epoch`, and, one
-    /// cycle after `early_index`, `region_epoch`; the pulses `split_place_freed` (the page split took a request) and
+    /// cycle after `early_index`, `late_epoch` (0 for a replay); the pulses `split_place_freed` (the page split took a request) and
     /// `entry_found` (a request needs no HEM context any more). Outputs besides the channels: `ready`, `accepted` with
     /// `accepted_generation` (a new request was admitted), `empty` (no place is reserved), and
-    /// `lookup_noted_epoch`: the epochs of `lookup` before a new request's region epoch, which comes out of a memory then, is
-    /// put in.
+    /// `lookup_noted_epoch`: the epochs of `lookup` before those of a new request's buckets, which come out of a memory
+    /// then, are put in.
     pub fn build<'a>(design: &Design<'a>, config: &Config) -> String {
         let b = design.module("key_decoder");
         let request_valid = b.input("request_valid", 1);
@@ -67,7 +68,7 @@ impl KeyDecoder {
         let generation = b.input("generation", 1);
         let now = b.input("now", STAMP_BITS);
         let hem_epoch = b.input("hem_epoch", HEM_EPOCH_BITS);
-        let region_epoch = b.input("region_epoch", BUCKET_EPOCH_BITS);
+        let late_epoch = b.input("late_epoch", LATE_EPOCH_BITS);
         let function_map = FunctionMap::new(b, config);
         let running = function_map.running;
 
@@ -104,6 +105,8 @@ impl KeyDecoder {
         let mut valid = replay_valid | admit;
         let mut lookup = mux_record(replay_valid, replay, new);
         lookup.is_replay = replay_valid;
+        // Where nothing comes it does not matter, so that another signal may share the load of the select.
+        lookup.va = request_ready.mux(request.va, replay.va);
         if config.table_sets == 1 {
             let mask = replay_valid.repeat(INDEX_BITS) | masks[0];
             lookup.index = lookup.index & mask;
@@ -129,17 +132,24 @@ impl KeyDecoder {
         };
         b.output("accepted_generation", generation.delay("accepted_generation_q"));
         lookup.admission = lookup.is_replay.mux(lookup.admission, now.concat(generation));
-        // The region's epoch is in its memory until the next cycle.
-        let noted =
-            concat(&[hem_epoch, select_by_number(&set_epochs, lookup.table_set), b.literal(0, BUCKET_EPOCH_BITS)]);
-        lookup.epoch = lookup.is_replay.mux(lookup.epoch, noted);
+        let bucket = pd_bucket(lookup.pd, lookup.table_set);
+        b.output("early_pd_bucket", bucket);
+        b.output("early_is_replay", lookup.is_replay);
+        // The epochs of the buckets are in their memory until the next cycle. The bucket of a replay's PD is what it was.
+        let set_epoch = select_by_number(&set_epochs, lookup.table_set);
+        let (hem_low, set_low) = (REGION_EPOCH_BITS, LATE_EPOCH_BITS);
+        lookup.epoch = concat(&[
+            lookup.is_replay.mux(lookup.epoch.bits(EPOCH_BITS - 1, hem_low), hem_epoch),
+            bucket,
+            lookup.is_replay.mux(lookup.epoch.bits(set_low + SET_EPOCH_BITS - 1, set_low), set_epoch),
+            lookup.epoch.low_bits(LATE_EPOCH_BITS),
+        ]);
         b.output("early_hem_epoch", lookup.epoch.high_bits(HEM_EPOCH_BITS));
         b.output("lookup_length_minus_one", (lookup.length - 1).delay("lookup_length_minus_one_q"));
 
         let mut lookup = delay_record(lookup, "lookup_q");
         b.output("lookup_noted_epoch", lookup.epoch.low_bits(REGION_EPOCH_BITS));
-        let region = lookup.is_replay.mux(lookup.epoch.low_bits(BUCKET_EPOCH_BITS), region_epoch);
-        lookup.epoch = lookup.epoch.high_bits(EPOCH_BITS - BUCKET_EPOCH_BITS).concat(region);
+        lookup.epoch = lookup.epoch | late_epoch.resize(EPOCH_BITS);
         b.output("lookup_valid", valid.delay_reset("lookup_valid_q"));
         output_channel(b, "lookup", lookup);
         b.name().into()

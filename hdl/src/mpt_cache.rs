@@ -21,7 +21,9 @@
 //! sees a torn line: one that reads the old tag in that cycle reads the old data. An index is in one way at most, whatever
 //! its epochs: a fill compares table set and index and overwrites the way that has them. A fill that comes one or two
 //! cycles after another of the same set cannot see that one's tag or use; it is dropped, and its request will fetch the
-//! entry again. Of a hit and a fill that come in one cycle, only the hit counts as a use.
+//! entry again. A line whose PD is not of the bucket of the request that fetched it (`is_foreign`) is there for the replay
+//! of that request only, whose fill comes right before it: a new request never finds it, nor does a replay for 8 cycles
+//! after a fill was dropped, which might then find what an earlier request brought. Of a hit and a fill that come in one cycle, only the hit counts as a use.
 //!
 //! **Limits.** `mpt_sets` times `mpt_ways` lines.
 
@@ -29,8 +31,11 @@ use crate::prim::{
     Design, Plru, Ram, RamStyle, Signal, concat, encode_one_hot, input_channel, or_all, output_channel, scrub,
     select_by_number, select_one_hot,
 };
-use crate::records::{BUCKET_EPOCH_BITS, MptFill, MptLine, REGION_EPOCH_BITS, SET_EPOCH_BITS};
+use crate::records::{LATE_EPOCH_BITS, MptFill, MptLine, REGION_EPOCH_BITS};
 use keywalk_contract::{Config, key::INDEX_BITS};
+
+/// Cycles for which no foreign line is found after a fill was dropped: until the request of that fill has looked it up.
+const DROP_CYCLES: u32 = 8;
 
 crate::record! {
     /// Tag word of one way.
@@ -43,6 +48,8 @@ crate::record! {
         index: INDEX_BITS - config.mpt_set_bits(),
         /// Epochs under which the entry was fetched.
         epoch: REGION_EPOCH_BITS,
+        /// Only replays find it.
+        is_foreign: 1,
         /// Page shift - 12 of the line.
         page_shift: 5,
     }
@@ -73,7 +80,8 @@ impl MptCache {
         let index_bits = INDEX_BITS - set_bits;
         let way_bits = ways.trailing_zeros().max(1);
         let always = b.flag(true);
-        let clean = scrub(b, "scrub", set_bits, b.input("flush", 1));
+        let flush = b.input("flush", 1);
+        let clean = scrub(b, "scrub", set_bits, flush);
         b.output("ready", !clean.busy);
 
         let tags: Vec<_> = (0..ways)
@@ -88,25 +96,29 @@ impl MptCache {
         let set = b.input("early_index", INDEX_BITS).low_bits(set_bits);
         let read: Vec<_> = tags.iter().map(|memory| memory.read(set, always)).collect();
 
-        // Stage 1: compare. The region's epoch of a new request comes out of a memory, so that the select between it and a
-        // replay's is part of the comparison, bit by bit.
+        // Stage 1: compare. The epochs of a new request's buckets come out of a memory, in exclusive or with zeros; a replay
+        // brings its own, in exclusive or with zeros out of the memory.
         let valid = b.input("lookup_valid", 1);
         let table_set = b.input("lookup_table_set", config.table_set_bits());
         let index = b.input("lookup_index", INDEX_BITS);
         let is_replay = b.input("lookup_is_replay", 1);
         let epoch = b.input("lookup_epoch", REGION_EPOCH_BITS);
-        let region_epoch = b.input("region_epoch", BUCKET_EPOCH_BITS);
+        let late_epoch = b.input("late_epoch", LATE_EPOCH_BITS);
+        let drops = b.register_reset("drops", DROP_CYCLES, 0);
+        let may_be_foreign = is_replay & drops.value.none();
         let agreement = |tag: &Tag<Signal<'a>>| {
-            let region_agrees: Vec<_> = (0..BUCKET_EPOCH_BITS)
-                .map(|bit| {
-                    let held = tag.epoch.bit(bit);
-                    (is_replay & held.eq(epoch.bit(bit))) | (!is_replay & held.eq(region_epoch.bit(bit)))
+            let late_agrees: Vec<_> = (0..LATE_EPOCH_BITS / 2)
+                .map(|pair| {
+                    let [held, noted, late] =
+                        [tag.epoch, epoch, late_epoch].map(|epochs| epochs.bits(2 * pair + 1, 2 * pair));
+                    held.eq(noted ^ late)
                 })
                 .collect();
-            let set_epoch = |epoch: Signal<'a>| epoch.high_bits(SET_EPOCH_BITS);
-            let held = concat(&[tag.is_valid, tag.table_set, tag.index, set_epoch(tag.epoch)]);
-            let wanted = concat(&[always, table_set, index.high_bits(index_bits), set_epoch(epoch)]);
-            concat(&region_agrees).concat(held.agreements(wanted)).all_set()
+            let early_epoch = |epoch: Signal<'a>| epoch.high_bits(REGION_EPOCH_BITS - LATE_EPOCH_BITS);
+            let held = concat(&[tag.table_set, tag.index, early_epoch(tag.epoch)]);
+            let wanted = concat(&[table_set, index.high_bits(index_bits), early_epoch(epoch)]);
+            let may_be_found = tag.is_valid & (!tag.is_foreign | may_be_foreign);
+            concat(&late_agrees).concat(may_be_found).concat(held.agreements(wanted)).all_set()
         };
         let hits: Vec<_> = read.iter().map(agreement).collect();
         // Nor does a lookup count whose tags were read before the scrub was through with them.
@@ -136,9 +148,12 @@ impl MptCache {
         let f2_set = f1_set.delay("f2_set");
         let clashes = (f1_valid.value & f1_set.eq_wide(fill_set)) | (f2_valid.value & f2_set.eq_wide(fill_set));
         f1_valid.next(fill_valid & !clean.busy & !clashes);
+        let drops_now = fill_valid & clashes & !clean.busy & !flush;
+        drops.next(drops.value.low_bits(DROP_CYCLES - 1).concat(drops_now));
         let f1_table_set = fill.table_set.delay("f1_table_set");
         let f1_index = fill.index.high_bits(index_bits).delay("f1_index");
         let f1_epoch = fill.epoch.delay("f1_epoch");
+        let f1_is_foreign = fill.is_foreign.delay("f1_is_foreign");
         let f1_wanted = concat(&[always, f1_table_set, f1_index]);
         let f1_matches: Vec<_> = held
             .iter()
@@ -155,6 +170,7 @@ impl MptCache {
             table_set: f1_table_set,
             index: f1_index,
             epoch: f1_epoch,
+            is_foreign: f1_is_foreign,
             page_shift: b.input("fill_page_shift", 5),
         };
         let owner = Owner { is_valid: !clean.busy, table_set: f1_table_set, index: f1_index };

@@ -2,7 +2,7 @@
 //!
 //! **Purpose.** One piece per cycle, in address order. A request of several pages takes a split context, in which its
 //! pieces gather until the response can start (see `split_buffer`); every other request is a single piece. What the pieces
-//! of a request share, and no lookup needs, is kept here in a memory and joins them behind the TLB.
+//! of a request share is kept here in a memory and joins them while the TLB is read.
 //!
 //! Where responses come in order (`in_order`), this is where order is restored: requests are cut strictly by order number,
 //! and every one, of one page or of many, good or failed, takes a split context, in turn. Restoring it behind the TLB alone
@@ -26,8 +26,9 @@
 //! **Hazards.** In order, the ring of requests ([`Ring`]) has a place for every order number; a number is given again only
 //! when its last request has left, because `place_freed` gives its place back. Otherwise, a request passes by the queue only
 //! where the queue is empty and none is being cut, so requests stay in the order in which they arrive; one that might touch
-//! several pages never does. A long request (more pages than a split context has slots) uses its slots as a ring. Only one
-//! long request is open at a time, so that one counter of free slots is enough.
+//! several pages never does. A long request (more pages than a split context has slots) uses its slots as a ring. Two long
+//! requests may be open at a time, in turns: the next one is cut while the one before is drained, each with a count of free
+//! slots.
 //!
 //! **Limits.** `admitted_max` requests in the queue; `split_contexts` requests of several pages, or, in order, of any;
 //! `response_depth` single responses, of which in order there are none; `request_walks` walks. Of single responses, walks,
@@ -182,8 +183,8 @@ impl PageSplit {
     ///
     /// Inputs besides the channels: `checked_may_have_more` (the request touches several pages, if it is translated at
     /// all: known sooner), `held_number`, pulses `walk_ended` and `walk_unused` (a piece needed no walk),
-    /// `single_place_freed`, `slot_freed` (a slot of the long request was drained), `long_finished`, and `context_freed`
-    /// with `context_freed_number`. Outputs besides the channels: `ready` and `place_freed`.
+    /// `single_place_freed`, `slot_freed` (a slot of the long request of turn `slot_freed_turn` was drained), and
+    /// `context_freed` with `context_freed_number`. Outputs besides the channels: `ready` and `place_freed`.
     pub fn build<'a>(design: &Design<'a>, config: &Config) -> String {
         let b = design.module("page_split");
         let checked_valid = b.input("checked_valid", 1);
@@ -195,8 +196,7 @@ impl PageSplit {
         let contexts = Contexts::new(design, b, config);
         let walk = Credit::new(b, "walk_credit", config.request_walks());
         let single = (!config.in_order).then(|| Credit::new(b, "single_credit", config.response_depth));
-        let slots = Credit::new(b, "long_slots", config.split_pages);
-        let long_open = b.register_reset("long_open", 1, 0);
+        let slots = [0, 1].map(|turn| Credit::new(b, &format!("long_slots_{turn}"), config.split_pages));
         // A walk and a single response may be had, and no cycle without a piece is wanted. One register for all, whatever the
         // piece needs.
         let may_answer = b.register_reset("may_answer", 1, 1);
@@ -204,7 +204,8 @@ impl PageSplit {
             Some(single) => walk.next_available & single.next_available,
             None => walk.next_available,
         };
-        may_answer.next(has_places & !b.input("gap_wanted", 1));
+        let next_may_answer = has_places & !b.input("gap_wanted", 1);
+        may_answer.next(next_may_answer);
 
         // The request whose pieces are being sent.
         let current_valid = b.register_reset("current_valid", 1, 0);
@@ -217,14 +218,15 @@ impl PageSplit {
         let slot = b.register("current_slot", config.split_page_bits());
         let context = b.register("current_context", config.split_context_bits());
 
-        // Flags of the request that is being cut, set when it is loaded: its next piece opens a context, of a long request.
+        // Set when the request is loaded: its next piece opens a context.
         let is_opening = b.register("current_is_opening", 1);
-        let is_opening_long = b.register("current_is_opening_long", 1);
-        let may_open = !is_opening.value | (contexts.valid() & !(is_opening_long.value & long_open.value));
-        let room = may_open & (!is_long.value | slots.available);
-        let issue = (current_valid.value & may_answer.value & room).named("issue");
+        // There is a request, and its next piece may be answered; that piece, if of a long request, has a slot.
+        let may_issue = b.register_reset("may_issue", 1, 0);
+        let has_slot = b.register("has_slot", 1);
+        let issue = (may_issue.value & has_slot.value & (!is_opening.value | contexts.valid())).named("issue");
         let opens = (issue & is_opening.value).named("opens");
-        let load = (!current_valid.value | (issue & is_last.value)).named("load");
+        let ends = (issue & is_last.value).named("ends");
+        let load = (!current_valid.value | ends).named("load");
         contexts.update(opens, context_freed, context_freed_number);
         let piece_context = is_first.value.mux(contexts.number(), context.value);
         context.next(piece_context);
@@ -249,10 +251,11 @@ impl PageSplit {
             va: (last_of_page + 1).concat(b.literal(0, 12)),
             pages_minus_one: current.pages_minus_one - 1,
             virtual_page: current.virtual_page + 1,
-            page_index: current.page_index + 1,
             ..current
         };
-        current_valid.next(load.mux(waiting.valid, b.flag(true)));
+        let next_valid = load.mux(waiting.valid, b.flag(true));
+        current_valid.next(next_valid);
+        may_issue.next(next_valid & next_may_answer);
         drive_record(registers, mux_record(load, waiting.request, mux_record(issue, stepped, current)));
         let Cut { has_more: head_has_more, is_long: is_head_long } = waiting.cut;
         // In order, every request takes a context.
@@ -261,21 +264,36 @@ impl PageSplit {
         is_last.next(load.mux(!head_has_more, issue.mux(current.pages_minus_one.is(1), is_last.value)));
         is_split.next(load.mux(head_opens, is_split.value));
         is_opening.next(load.mux(head_opens, is_opening.value & !issue));
-        is_opening_long.next(load.mux(is_head_long, is_opening_long.value & !issue));
         is_long.next(load.mux(is_head_long, is_long.value));
         slot.next(load.mux(b.literal(0, config.split_page_bits()), issue.mux(slot.value + 1, slot.value)));
 
         let sent = waiting.passes.map_or(issue, |passes| issue | passes);
+
+        // Long requests take turns with two sets of slots. One whose slots are all free has been drained: it was cut to its
+        // end when the turn passed on.
+        let turn = b.register_reset("long_turn", 1, 0);
+        turn.next(turn.value ^ (ends & is_long.value));
+        let head_turn = turn.value ^ (current_valid.value & is_long.value);
+        let head_has_slot = !is_head_long | head_turn.mux(slots[1].full, slots[0].full);
+        let of_turn = |of: fn(&Credit<'a>) -> Signal<'a>| turn.value.mux(of(&slots[1]), of(&slots[0]));
+        let waits_to_open = is_opening.value & !issue;
+        let next_has_slot =
+            !is_long.value | waits_to_open.mux(of_turn(|slots| slots.full), of_turn(|slots| slots.next_available));
+        has_slot.next(load.mux(head_has_slot, next_has_slot));
         let takes_slot = issue & is_long.value;
+        let slot_freed = b.input("slot_freed", 1);
+        let freed_turn = b.input("slot_freed_turn", 1);
+        for (slots, is_its_turn, is_freed) in
+            [(&slots[0], !turn.value, !freed_turn), (&slots[1], turn.value, freed_turn)]
+        {
+            slots.update(takes_slot & is_its_turn, slot_freed & is_freed, b.flag(false));
+        }
         walk.update(sent, b.input("walk_ended", 1), b.input("walk_unused", 1));
         let single_place_freed = b.input("single_place_freed", 1);
         if let (Some(single), Some(passes)) = (&single, waiting.passes) {
             single.update(passes | (issue & !is_split.value), single_place_freed, b.flag(false));
         }
-        slots.update(takes_slot, b.input("slot_freed", 1), b.flag(false));
-        long_open.next((long_open.value & !b.input("long_finished", 1)) | (opens & is_long.value));
 
-        let end_of_page = concat(&[last_of_page.low_bits(20), b.literal(0xfff, 12)]);
         let now = if waiting.passes.is_some() {
             // An inverted copy, to halve the load of `current_valid`.
             let arrival_goes = b.register_reset("arrival_goes", 1, 1);
@@ -288,21 +306,17 @@ impl PageSplit {
             if passing { signal | !current_valid.value } else { signal & current_valid.value }
         };
         let piece = Piece {
-            table_set: now.table_set,
-            mpt_index: now.mpt_index,
+            index_low: now.index_low,
             va: now.va,
-            last: (current_valid.value & !is_last.value).mux(end_of_page, now.last),
             status: now.status,
             hop: now.hop,
             is_translated: now.is_translated,
             is_empty: now.is_empty,
-            page_shift: now.page_shift,
             virtual_page: now.virtual_page,
             page_index: now.page_index,
             hop_num: now.hop_num,
             ba_pg_sz: now.ba_pg_sz,
             is_flat: now.is_flat,
-            epoch: now.epoch,
             is_split: cut(is_split.value, false),
             split_context: piece_context,
             split_slot: slot.value,

@@ -28,7 +28,7 @@ mod scrub;
 mod signal;
 
 pub use builder::{Builder, Design, Forward, Instance, Register};
-pub use cache::{Cache, CacheKey, CacheShape};
+pub use cache::{Cache, CacheKey, CacheShape, LateKey};
 pub use count::Count;
 pub use credit::Credit;
 pub use fifo::{Fifo, FifoPort, fifo_module};

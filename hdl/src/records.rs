@@ -25,8 +25,12 @@ record! {
     pub struct Epoch(_config) {
         /// Of the bucket of the MPT index: changed by invalidating one region.
         region: BUCKET_EPOCH_BITS,
+        /// Of the bucket of the request's PD: changed by invalidating a PD.
+        pd: BUCKET_EPOCH_BITS,
         /// Of the table set: changed by every wider invalidation.
         table_set: SET_EPOCH_BITS,
+        /// Bucket of the request's PD, because what is cached is not tagged with the PD itself.
+        pd_bucket: PD_BUCKET_BITS,
         /// Of all HEM pointers: changed by every invalidation and by every write of a geometry or a BT0 slot.
         hem: HEM_EPOCH_BITS,
     }
@@ -34,8 +38,12 @@ record! {
 
 /// Bits of the time stamp of a request.
 pub const STAMP_BITS: u32 = 16;
-/// Bits of the epoch of a bucket of MPT indices.
+/// Bits of the epoch of a bucket of MPT indices or of PDs.
 pub const BUCKET_EPOCH_BITS: u32 = 8;
+/// Bits of a bucket of PDs.
+pub const PD_BUCKET_BITS: u32 = 8;
+/// Bits of the epochs that are kept in memory, those of the two buckets: the lowest ones of a packed [`Epoch`].
+pub const LATE_EPOCH_BITS: u32 = 2 * BUCKET_EPOCH_BITS;
 /// Bits of the epoch of a table set.
 pub const SET_EPOCH_BITS: u32 = 6;
 /// Bits of the epoch of all HEM pointers.
@@ -43,7 +51,7 @@ pub const HEM_EPOCH_BITS: u32 = 10;
 /// Bits of [`Admission`], packed.
 pub const ADMISSION_BITS: u32 = 1 + STAMP_BITS;
 /// Bits of the epochs that a region's translations carry: the lowest ones of a packed [`Epoch`].
-pub const REGION_EPOCH_BITS: u32 = BUCKET_EPOCH_BITS + SET_EPOCH_BITS;
+pub const REGION_EPOCH_BITS: u32 = LATE_EPOCH_BITS + SET_EPOCH_BITS + PD_BUCKET_BITS;
 /// Bits of [`Epoch`], packed.
 pub const EPOCH_BITS: u32 = REGION_EPOCH_BITS + HEM_EPOCH_BITS;
 
@@ -502,6 +510,9 @@ record! {
         index: key::INDEX_BITS,
         /// Low bits of the packed [`Epoch`] under which the entry was fetched.
         epoch: REGION_EPOCH_BITS,
+        /// The entry's PD is of another bucket than that of the request which fetched it: only replays may find it, because
+        /// an invalidation of its PD does not change those epochs.
+        is_foreign: 1,
     }
 }
 
@@ -536,17 +547,13 @@ record! {
         /// Order number: place among the requests in order of admission, modulo `admitted_max`. 0 where responses come in any
         /// order.
         order: config.order_bits(),
-        /// Table set of the function.
-        table_set: config.table_set_bits(),
-        /// Index of the MPT entry.
-        mpt_index: key::INDEX_BITS,
+        /// Index of the MPT entry, as many low bits as the TLB has for its set number.
+        index_low: config.tlb_set_bits(),
         /// First virtual address.
         va: 64,
-        /// Last virtual address, va + length - 1, low 32 bits.
-        last: 32,
         /// Status of the checks; 0: good so far.
         status: status::STATUS_BITS,
-        /// Number of the read that failed or could not be issued.
+        /// Number of the read that failed or could not be issued; 0 where the status names no table.
         hop: 2,
         /// The pages are to be looked up. Otherwise the answer is `va` itself, or an error, or empty.
         is_translated: 1,
@@ -566,13 +573,11 @@ record! {
         ba_pg_sz: 4,
         /// As in the [`MptLine`].
         is_flat: 1,
-        /// Packed [`Epoch`], of which the TLB needs the low bits.
-        epoch: REGION_EPOCH_BITS,
     }
 }
 
 record! {
-    /// What all pieces of a request share and no lookup needs.
+    /// What all pieces of a request share. It joins them while the TLB is read.
     pub struct Held(config) {
         /// As on the request port.
         tag: config.tag_bits,
@@ -582,34 +587,38 @@ record! {
         is_remote: 1,
         /// Packed [`Admission`].
         admission: ADMISSION_BITS,
+        /// Table set of the function.
+        table_set: config.table_set_bits(),
+        /// Index of the MPT entry.
+        mpt_index: key::INDEX_BITS,
+        /// Last virtual address, va + length - 1, low 32 bits.
+        last: 32,
+        /// Page shift - 12.
+        page_shift: 5,
         /// PBL_BA.
         root: 61,
         /// PBL_SIZE.
         page_count: 32,
+        /// Packed [`Epoch`], of which the TLB needs the low bits.
+        epoch: REGION_EPOCH_BITS,
     }
 }
 
 record! {
     /// The part of a request that lies in one page.
     pub struct Piece(config) {
-        /// Table set of the function.
-        table_set: config.table_set_bits(),
-        /// Index of the MPT entry.
-        mpt_index: key::INDEX_BITS,
+        /// Index of the MPT entry, as many low bits as the TLB has for its set number.
+        index_low: config.tlb_set_bits(),
         /// First virtual address of the piece.
         va: 64,
-        /// Last virtual address of the piece, low 32 bits.
-        last: 32,
         /// Status of the checks; 0: good so far.
         status: status::STATUS_BITS,
-        /// Number of the read that failed or could not be issued.
+        /// Number of the read that failed or could not be issued; 0 where the status names no table.
         hop: 2,
         /// The page is to be looked up.
         is_translated: 1,
         /// Length 0: the answer has address 0.
         is_empty: 1,
-        /// Page shift - 12.
-        page_shift: 5,
         /// Virtual page number, low 32 bits.
         virtual_page: 32,
         /// Page index in the page table.
@@ -620,8 +629,6 @@ record! {
         ba_pg_sz: 4,
         /// As in the [`MptLine`].
         is_flat: 1,
-        /// Low bits of the packed [`Epoch`].
-        epoch: REGION_EPOCH_BITS,
         /// A piece of a request of several pages.
         is_split: 1,
         /// Split context, where `is_split`.
@@ -656,7 +663,7 @@ record! {
         length: 32,
         /// Status of the checks.
         status: status::STATUS_BITS,
-        /// Number of the read that failed or could not be issued.
+        /// Number of the read that failed or could not be issued; 0 where the status names no table.
         hop: 2,
         /// The page must be walked: `address` is not known.
         is_miss: 1,
@@ -696,7 +703,7 @@ record! {
         is_remote: 1,
         /// Status code.
         status: status::STATUS_BITS,
-        /// Number of the read that failed or could not be issued.
+        /// Number of the read that failed or could not be issued; 0 where the status names no table.
         hop: 2,
         /// Bus address.
         address: 64,
@@ -722,7 +729,7 @@ record! {
         is_remote: 1,
         /// Status code.
         status: status::STATUS_BITS,
-        /// Number of the read that failed or could not be issued.
+        /// Number of the read that failed or could not be issued; 0 where the status names no table.
         hop: 2,
         /// Bus address.
         address: 64,

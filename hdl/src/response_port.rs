@@ -16,14 +16,17 @@
 //!
 //! **Reset and flush.** Reset drops all beats.
 //!
-//! **Hazards.** The sources take turns, so that none starves the others; a hit passes them only while none of them waits, and
-//! may so overtake a hit that is still on its way through the queue; between the first and the last beat of a response
-//! of several segments only that source is served.
+//! **Hazards.** A walked response lets hits go first, so that misses do not hold them up: for 32 cycles every hit that may
+//! come, then those that wait already. When it has waited for 128 cycles, or while 16 wait together (or a quarter of
+//! `response_depth`), and among all other sources, the sources take turns, so that none starves the others. A hit passes
+//! them only while none of them takes the port, and may so overtake a hit that is still on its way through the queue;
+//! between the first and the last beat of a response of several segments only that source is served. No source brings a
+//! hop with a status that names no table.
 //!
 //! **Limits.** `response_depth` single responses, counted by the page split.
 
 use crate::prim::{
-    Design, Fifo, Record, Signal, delay_record, hold_record, input_channel, or_all, output_channel, select_tree,
+    Count, Design, Fifo, Record, Signal, delay_record, hold_record, input_channel, or_all, output_channel, select_tree,
 };
 use crate::records::{Beat, Event, LookedUp, STAMP_BITS, SegmentBeat, WalkResult};
 use keywalk_contract::hem::TABLE_CODE_MTR;
@@ -58,6 +61,12 @@ crate::record! {
     }
 }
 
+/// log2 of the cycles that a walked response waits for one in which no hit can come.
+const LATE_LOG2: u32 = 5;
+/// log2 of the cycles after which it takes its turn.
+const URGENT_LOG2: u32 = 7;
+/// Walked responses that wait together at which they take their turns, or a quarter of the places.
+const CROWD: u32 = 16;
 /// Bits of a status code that are ever set.
 const USED_STATUS_BITS: u32 = 5;
 const _: () = assert!(Status::ALL.len() <= 1 << USED_STATUS_BITS, "every status has its code");
@@ -119,8 +128,9 @@ impl ResponsePort {
         };
         let (hit_queue, hit) = Fifo::new(design, b, "hits", config.response_depth, Beat::widths(config));
         let (walk_queue, walk) = Fifo::new(design, b, "walks", config.response_depth, Beat::widths(config));
+        let walk_valid = result_valid & !result.is_context & !result.is_split;
         walk_queue.push(
-            result_valid & !result.is_context & !result.is_split,
+            walk_valid,
             Beat {
                 tag: result.tag,
                 function: result.function,
@@ -142,18 +152,52 @@ impl ResponsePort {
         let segment_had_turn = b.register_reset("segment_had_turn", 1, 0);
         let walk_had_turn = b.register_reset("walk_had_turn", 1, 0);
         let locked = b.register_reset("locked", 1, 0);
-        let is_single = (hit.out_valid | walk.out_valid) & !locked.value;
-        let any = (is_single | segment_valid).named("any");
-        let takes_segment = segment_valid & !(is_single & segment_had_turn.value);
-        let takes_walk = walk.out_valid & !(hit.out_valid & walk_had_turn.value);
-        let number = (!any | takes_segment).concat(!any | (!takes_segment & takes_walk)).named("choice");
+        // A walked response waits for a cycle in which no hit can come, later for one in which no hit waits; when it has
+        // waited for long, or with many others, it takes its turn.
+        let is_late = b.register_reset("walk_is_late", 1, 0);
+        let is_urgent = b.register_reset("walk_is_urgent", 1, 0);
+        let may_hit = looked_up_valid & !looked_up.is_split;
+        let yields = hit.out_valid | (may_hit & !is_late.value);
+        let walk_goes = (walk.out_valid & (is_urgent.value | !yields)).named("walk_goes");
+        // Written as a choice by `walk_goes`, which is known last.
+        let (is_hit, is_segment, is_locked) = (hit.out_valid, segment_valid, locked.value);
+        let segment_goes_first = is_segment & !segment_had_turn.value;
+        let hit_counts = is_hit & !is_locked;
+        let hit_goes_first = is_hit & walk_had_turn.value;
+        let takes_segment = walk_goes.mux(
+            is_segment & (is_locked | !segment_had_turn.value),
+            is_segment & !(hit_counts & segment_had_turn.value),
+        );
+        let any = walk_goes.mux(!is_locked | is_segment, hit_counts | is_segment).named("any");
+        let number_1 = walk_goes.mux(
+            is_locked | segment_goes_first,
+            !(hit_counts | is_segment) | (is_segment & !(hit_counts & segment_had_turn.value)),
+        );
+        let single_goes = !is_locked & !segment_goes_first;
+        let number_0 =
+            walk_goes.mux((is_locked & !is_segment) | (single_goes & !hit_goes_first), !(hit_counts | is_segment));
+        let number = number_1.concat(number_0).named("choice");
+        let takes = [
+            is_free & single_goes & is_hit & walk_goes.mux(walk_had_turn.value, b.flag(true)),
+            is_free & single_goes & walk_goes & !hit_goes_first,
+            is_free & takes_segment,
+        ];
         let take = (any & is_free).named("take");
-        let takes = [take & !takes_segment & !takes_walk, take & !takes_segment & takes_walk, take & takes_segment];
+        let takes_walk = walk_goes & !hit_goes_first;
         segment_had_turn.next_if(take, takes_segment);
         walk_had_turn.next_if(take & !takes_segment, takes_walk);
         let may_pass = (is_free & !any & !locked.value).named("may_pass");
         let passes = (direct_valid & may_pass).named("passes");
         hit_queue.push(direct_valid & !may_pass, direct);
+        let waits = b.register_reset("walk_waits", URGENT_LOG2 + 1, 0);
+        let is_long_wait = waits.value.bit(URGENT_LOG2);
+        let counted = waits.value + (!is_long_wait).resize(URGENT_LOG2 + 1);
+        waits.next((walk.out_valid & !takes[1]).repeat(URGENT_LOG2 + 1) & counted);
+        let waiting = Count::new(b, "waiting_walks", config.response_depth.ilog2() + 1, walk_valid, takes[1]);
+        let crowd_log2 = (config.response_depth / 4).min(CROWD).ilog2();
+        let is_crowded = waiting.value().high_bits(waiting.value().width() - crowd_log2).any();
+        is_late.next(waits.value.high_bits(URGENT_LOG2 + 1 - LATE_LOG2).any() & !takes[1]);
+        is_urgent.next((is_long_wait & !takes[1]) | is_crowded);
         hit_queue.pop(takes[0]);
         walk_queue.pop(takes[1]);
         b.output("segment_ready", takes[2]);
@@ -204,7 +248,7 @@ impl ResponsePort {
             status: beat.status,
             wire_class,
             table,
-            hop: names_a_table.repeat(2) & beat.hop,
+            hop: beat.hop,
             segment: beat.segment,
             first: beat.first,
             last: beat.last,

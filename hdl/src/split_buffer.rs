@@ -29,11 +29,12 @@
 //! In order, a long request takes its place in the ring when it opens; requests before it are complete or have all their
 //! pieces here, so it waits for walks only.
 //!
-//! **Limits.** `split_contexts` requests of `split_pages` slots each; one long request at a time.
+//! **Limits.** `split_contexts` requests of `split_pages` slots each; two long requests at a time, the second of which is
+//! drained after the first.
 
 use crate::prim::{
-    Credit, Design, Fifo, Ram, RamStyle, Record, Ring, RingWrite, Signal, Word, delay_record, drive_record,
-    input_channel, mux_record, output_channel, register_record, scrub, zero_record,
+    Builder, Count, Credit, Design, Fifo, Ram, RamStyle, Record, Ring, RingWrite, Signal, Word, delay_record,
+    drive_record, input_channel, mux_record, output_channel, register_record, scrub, zero_record,
 };
 use crate::records::{ADMISSION_BITS, LookedUp, SegmentBeat, WalkResult};
 use keywalk_contract::{Config, key::INDEX_BITS, status::STATUS_BITS};
@@ -136,14 +137,55 @@ crate::record! {
     struct Drained(config) {
         /// Split context.
         context: config.split_context_bits(),
-        /// Slot.
-        slot: config.split_page_bits(),
-        /// Piece number, of a long request.
-        number: 20,
+        /// Piece number, of a long request modulo twice the slots; its low bits are the slot.
+        number: config.split_page_bits() + 1,
         /// The request is long.
         is_long: 1,
+        /// Which of the two long requests that may be open, where `is_long`.
+        turn: 1,
         /// A walk of the request failed.
         has_error: 1,
+    }
+}
+
+/// One of the two long requests that may be open.
+struct Long<'a> {
+    /// Not all of its pieces have been drained.
+    is_open: Signal<'a>,
+    /// Its split context.
+    context: Signal<'a>,
+    /// Pieces that have come, modulo twice the slots: no more than the slots are ahead of the drain.
+    written: Signal<'a>,
+    /// Number of the last piece that has come.
+    last: Signal<'a>,
+    /// There is no further piece.
+    has_ended: Signal<'a>,
+}
+
+impl<'a> Long<'a> {
+    /// `take`: a piece of it comes. `finished`: its last piece has been drained.
+    fn new(
+        b: &'a Builder<'a>,
+        turn: u32,
+        number_bits: u32,
+        take: Signal<'a>,
+        piece: LookedUp<Signal<'a>>,
+        finished: Signal<'a>,
+    ) -> Self {
+        let named = |name: &str| format!("long_{name}_{turn}");
+        let opens = take & piece.is_first;
+        let is_open = b.register_reset(&named("open"), 1, 0);
+        is_open.next(opens | (is_open.value & !finished));
+        let written = b.register(&named("written"), number_bits);
+        let last = (!opens).repeat(number_bits) & written.value;
+        written.next_if(take, last + 1);
+        Self {
+            is_open: is_open.value,
+            context: piece.split_context.hold(&named("context"), opens),
+            written: written.value,
+            last: last.hold(&named("last"), take),
+            has_ended: piece.is_last.hold(&named("has_ended"), take),
+        }
     }
 }
 
@@ -155,8 +197,8 @@ impl SplitBuffer {
     ///
     /// Inputs besides the channels: `early_split_context` and `early_split_slot` (of the piece that comes next cycle),
     /// `hold_mode`, `merge_bytes_max`. Outputs besides the channels: `ready`, `old_toggle` (a walk of the piece must be
-    /// answered with the opposite), and for the page split `context_freed` with `context_freed_number`, `slot_freed`,
-    /// `long_finished`.
+    /// answered with the opposite), for the page split `context_freed` with `context_freed_number` and `slot_freed` with
+    /// `slot_freed_turn`, and for the fence `long_finished`.
     pub fn build<'a>(design: &Design<'a>, config: &Config) -> String {
         let b = design.module("split_buffer");
         let slots = config.split_contexts * config.split_pages;
@@ -204,17 +246,25 @@ impl SplitBuffer {
             checks.write(piece.split_context, outcome, take_piece & piece.is_first);
             checks
         });
-        // The long request.
+        // Long requests: two may be open. They come, and are drained, one after the other, in turns.
+        let number_bits = slot_bits + 1;
         let long_finished = b.forward("long_finished_now", 1);
-        let long_open = b.register_reset("long_open", 1, 0);
-        let long_context = b.register("long_context", context_bits);
-        let long_written = b.register("long_written", 20);
+        let finished_turn = b.forward("finished_turn", 1);
         let take_long = (take_piece & piece.is_long).named("take_long");
         let opens_long = (take_long & piece.is_first).named("opens_long");
-        long_open.next(opens_long | (long_open.value & !long_finished.value));
-        long_context.next_if(opens_long, piece.split_context);
-        let one = b.literal(1, 20);
-        long_written.next(take_long.mux(piece.is_first.mux(one, long_written.value + 1), long_written.value));
+        let long_turn = b.register_reset("long_turn", 1, 0);
+        long_turn.next(long_turn.value ^ (take_long & piece.is_last));
+        let longs = [0, 1].map(|turn: u32| {
+            let is_its_turn = long_turn.value.is(turn.into());
+            Long::new(
+                b,
+                turn,
+                number_bits,
+                take_long & is_its_turn,
+                piece,
+                long_finished.value & finished_turn.value.is(turn.into()),
+            )
+        });
 
         // The walker's side.
         let take_walk = (result_valid & result.is_split & !result.is_context).named("take_walk");
@@ -240,22 +290,22 @@ impl SplitBuffer {
         );
         lasts.write(piece.split_context, Last { is_known: piece.is_last, slot: piece.split_slot }, take_piece);
         let hit_event = (take_piece & !piece.is_long & !piece.is_miss).named("hit_event");
-        let is_long_walk = long_open.value & long_context.value.eq(result.split_context);
-        let walk_event = (take_walk & !is_long_walk).named("walk_event");
+        let long_walk = longs.each_ref().map(|long| long.is_open & long.context.eq(result.split_context));
+        let is_long_walk = long_walk[0] | long_walk[1];
         // While a walk ends in every cycle, as many hits can come as there were walks in flight.
         let depth = config.walk_contexts;
         let (hit_queue, hit) = Fifo::new(design, b, "hit_queue", depth, Word { value: context_bits });
-        let hit_passes = (!walk_event & !hit.out_valid).named("hit_passes");
+        let hit_passes = (!take_walk & !hit.out_valid).named("hit_passes");
         hit_queue.push(hit_event & !hit_passes, Word { value: piece.split_context });
-        hit_queue.pop(!walk_event);
-        let event_valid = (walk_event | hit.out_valid | hit_event).named("event_valid");
-        let event_context = walk_event
+        hit_queue.pop(!take_walk);
+        let event_valid = (take_walk.mux(!is_long_walk, hit.out_valid | hit_event)).named("event_valid");
+        let event_context = take_walk
             .mux(result.split_context, hit.out_valid.mux(hit.out.value, piece.split_context))
             .named("event_context");
         // One stage before the memories are read, so that the last piece's word is seen by its own event.
         let e0_valid = event_valid.delay_reset("e0_valid");
         let e0_context = event_context.delay("e0_context");
-        let e0_is_error = (walk_event & result.status.any()).delay("e0_is_error");
+        let e0_is_error = (take_walk & result.status.any()).delay("e0_is_error");
         let e1_valid = e0_valid.delay_reset("e1_valid");
         let e1_context = e0_context.delay("e1_context");
         let e1_is_error = e0_is_error.delay("e1_is_error");
@@ -288,13 +338,15 @@ impl SplitBuffer {
 
         // What may be sent. The queue holds every context once.
         let long_pending = b.register_reset("long_pending", 1, 0);
+        let pending_context = b.register("pending_context", context_bits);
+        pending_context.next_if(opens_long, piece.split_context);
         let announce_long = (long_pending.value & !completes).named("announce_long");
         long_pending.next(opens_long | (long_pending.value & !announce_long));
         let (complete_queue, complete) =
             Fifo::new(design, b, "complete", config.split_contexts, Complete::widths(config));
         let ends_now = completes | announce_long;
         let complete_now = Complete {
-            context: completes.mux(e1_context, long_context.value),
+            context: completes.mux(e1_context, pending_context.value),
             is_long: !completes,
             has_error: completes & has_error,
             last_slot: last.slot,
@@ -318,35 +370,55 @@ impl SplitBuffer {
         let active = b.register_reset("drain_active", 1, 0);
         let request = register_record(b, "drain", Complete::widths(config));
         let request_now = request.map(&mut |_, register| register.value);
-        let drain_slot = b.register("drain_slot", slot_bits);
-        let drain_number = b.register("drain_number", 20);
-        // No more pieces than slots are ahead, so that the lowest bits tell.
-        let near_bits = slot_bits + 1;
-        let is_caught_up = drain_number.value.low_bits(near_bits).eq(long_written.value.low_bits(near_bits));
-        let is_there = !request_now.is_long | !is_caught_up;
-        let read = (active.value & is_there & advance.value & !retry.value).named("read");
-        let is_last_slot = drain_slot.value.eq(request_now.last_slot);
-        let ends = (read & !request_now.is_long & is_last_slot) | long_finished.value;
+        let drain_number = b.register("drain_number", number_bits);
+        let drain_slot = drain_number.value.low_bits(slot_bits);
+        let drain_turn = b.register_reset("drain_turn", 1, 0);
+        let of_turn = |of: fn(&Long<'a>) -> Signal<'a>| drain_turn.value.mux(of(&longs[1]), of(&longs[0]));
+        // Whether the slot is written, and whether it is the last one, was decided in the cycle before.
+        let is_there = b.register("is_there", 1);
+        let is_at_last = b.register("is_at_last", 1);
+        let read = (active.value & is_there.value & advance.value & !retry.value).named("read");
+        // A long request that could not end with the read of its last slot ends after its last piece.
+        let long_finished_late = long_finished.value.delay_reset("long_finished_q");
+        let turn_finished_late = finished_turn.value.delay("finished_turn_q");
+        let ends_late = long_finished_late & request_now.is_long & turn_finished_late.eq(drain_turn.value);
+        let ends = (read & is_at_last.value) | (active.value & ends_late);
         let load = (!active.value | ends).named("load");
+        // It can if no piece on its way through the drain may turn out to wait for its walk.
+        let long_walks =
+            Count::new(b, "long_walks", slot_bits + 2, take_long & piece.is_miss, take_walk & is_long_walk);
+        let is_sure = long_walks.value().none();
+        let d1_is_sure = b.register("d1_is_sure", 1);
+        d1_is_sure.next_if(advance.value, is_sure);
+        let d2_is_sure = b.register("d2_is_sure", 1);
+        d2_is_sure.next_if(advance.value, d1_is_sure.value);
+        let may_end = of_turn(|long| long.has_ended) & is_sure & d1_is_sure.value & d2_is_sure.value;
+        let last_slot = b.literal(0, 1).concat(request_now.last_slot);
+        let last = request_now.is_long.mux(of_turn(|long| long.last), last_slot);
+        let is_last = drain_number.value.eq(last);
+        let is_caught_up = drain_number.value.eq(of_turn(|long| long.written));
+        let next_is_last = (drain_number.value + 1).eq(last);
+        is_there.next(load | !request_now.is_long | !(is_caught_up | (read & is_last)));
+        let stays_at_last = (may_end | !request_now.is_long) & read.mux(next_is_last, is_last);
+        is_at_last.next(load.mux(!complete.out.is_long & complete.out.last_slot.none(), stays_at_last));
+        drain_turn.next(drain_turn.value ^ (ends & request_now.is_long));
         complete_queue.pop(load);
         active.next(load.mux(complete.out_valid, always));
         drive_record(request, mux_record(load, complete.out, request_now));
         let d2 = register_record(b, "d2", Drained::widths(config));
         let d2_now = d2.map(&mut |_, register| register.value);
-        let next_slot = retry.value.mux(d2_now.slot, read.mux(drain_slot.value + 1, drain_slot.value));
-        let next_number = retry.value.mux(d2_now.number, read.mux(drain_number.value + 1, drain_number.value));
-        drain_slot.next(load.mux(b.literal(0, slot_bits), next_slot));
-        drain_number.next(load.mux(b.literal(0, 20), next_number));
+        let next_number = retry.value.mux(d2_now.number, drain_number.value + read.resize(number_bits));
+        drain_number.next(load.mux(b.literal(0, number_bits), next_number));
 
         // Stage 1: the slot's two sides.
-        let read_address = request_now.context.concat(drain_slot.value);
+        let read_address = request_now.context.concat(drain_slot);
         let d1_valid = b.register_reset("d1_valid", 1, 0);
         d1_valid.next(advance.value.mux(read, d1_valid.value & !retry.value));
         let drained = Drained {
             context: request_now.context,
-            slot: drain_slot.value,
             number: drain_number.value,
             is_long: request_now.is_long,
+            turn: drain_turn.value,
             has_error: request_now.has_error,
         };
         let d1 = register_record(b, "d1", Drained::widths(config));
@@ -358,11 +430,16 @@ impl SplitBuffer {
         let d1_walk_toggle = walk_toggles.read_word(read_address, advance.value);
         let d1_header = headers.read(request_now.context, advance.value);
 
-        // Stage 2: the piece.
+        // Stage 2: the piece. Places of the output queue are counted, so that no pointer comparison stands in front of
+        // everything that stops with the drain.
+        let places = Credit::told_late(b, "output_places", OUTPUT_DEPTH, 1);
         let d2_valid = b.register_reset("d2_valid", 1, 0);
         d2_valid.next(advance.value.mux(d1_valid.value & !retry.value, d2_valid.value));
         drive_record(d2, mux_record(advance.value, d1_now, d2_now));
-        let keep = |name: &str, signal: Signal<'a>| signal.hold(name, advance.value);
+        // An inverted copy of what stops the drain, to share the load.
+        let stops = b.register_reset("stops", 1, 0);
+        stops.next(!places.next_available);
+        let keep = |name: &str, signal: Signal<'a>| signal.hold(name, !stops.value);
         // A piece that was not walked is good, unless requests that failed a check come here too.
         let walked = Checks { status: d1_walked.status, hop: d1_walked.hop, va: d1_walked.va };
         let (d1_outcome, d1_is_good) = match &checks {
@@ -373,10 +450,14 @@ impl SplitBuffer {
             }
             None => {
                 let status = d1_piece.is_miss.repeat(STATUS_BITS) & walked.status;
-                (Checks { status, ..walked }, !(d1_piece.is_miss & walked.status.any()))
+                let hop = d1_piece.is_miss.repeat(2) & walked.hop;
+                (Checks { status, hop, ..walked }, !(d1_piece.is_miss & walked.status.any()))
             }
         };
-        let d2_is_known = keep("d2_is_known", !d1_piece.is_miss | d1_toggle.eq(d1_walk_toggle));
+        // A piece of a long request that waits for its walk goes back to the start of the drain.
+        let waits = b.register_reset("d2_waits", 1, 0);
+        let d1_waits = d1_piece.is_miss & d1_toggle.ne(d1_walk_toggle);
+        waits.next(advance.value.mux(d1_valid.value & !retry.value & d1_waits, waits.value));
         let d2_address = keep("d2_address", d1_piece.is_miss.mux(d1_walked.address, d1_piece.address));
         let d2_status = keep("d2_status", d1_outcome.status);
         let d2_is_good = keep("d2_is_good", d1_is_good);
@@ -385,12 +466,14 @@ impl SplitBuffer {
         let d2_length = keep("d2_length", d1_piece.length);
         let d2_is_last = keep("d2_is_last", d1_piece.is_last);
         let d2_header = d1_header.map(&mut |name, signal| keep(&format!("d2_header_{name}"), signal));
-        retry.drive((d2_valid.value & !d2_is_known).named("retry_now"));
-        let taken = (d2_valid.value & d2_is_known & advance.value).named("taken");
+        retry.drive(waits.value);
+        let taken = (d2_valid.value & !waits.value & advance.value).named("taken");
         let finishes = (taken & d2_is_last).named("finishes");
         long_finished.drive(finishes & d2_now.is_long);
-        b.output("long_finished", (finishes & d2_now.is_long).delay_reset("long_finished_q"));
+        finished_turn.drive(d2_now.turn);
+        b.output("long_finished", long_finished_late);
         b.output("slot_freed", (taken & d2_now.is_long).delay_reset("slot_freed_q"));
+        b.output("slot_freed_turn", turn_finished_late);
         b.output("context_freed", finishes.delay_reset("context_freed_q"));
         b.output("context_freed_number", d2_now.context.delay("context_freed_number_q"));
 
@@ -434,8 +517,6 @@ impl SplitBuffer {
         drive_record(open, mux_record(merges, merged, mux_record(is_used, fresh, open_now)));
         open_end.next_if(is_used, d2_address.add_wide(d2_length.resize(64)));
         let (output_queue, output) = Fifo::new(design, b, "segment_queue", OUTPUT_DEPTH, SegmentBeat::widths(config));
-        // Places are counted here, so that no pointer comparison stands in front of everything that stops with the drain.
-        let places = Credit::told_late(b, "output_places", OUTPUT_DEPTH, 1);
         let emits = (emit & places.available).named("emits");
         let emitted = emits.delay_reset("emitted");
         let segment_ready = b.input("segment_ready", 1);

@@ -12,7 +12,9 @@
 //! **Latency and throughput.** Two cycles from `piece` to `looked_up`; one piece and one fill per cycle.
 //!
 //! **Timing.** Memory read, compare, then select and add: `looked_up` is not registered here, but where it is taken. Page
-//! addresses are added, not ORed: a page may be aligned to 4 KiB only. The length takes two stages.
+//! addresses are added, not ORed: a page may be aligned to 4 KiB only. The sum has an operand for pages that are found and
+//! one for those that are their own address, of which the reset of a register leaves one at most. The length takes two
+//! stages.
 //!
 //! **Reset and flush.** After reset and after `flush` all ways are scrubbed, one set per cycle; `ready` is low meanwhile,
 //! every piece misses and every fill is dropped.
@@ -21,12 +23,16 @@
 //!
 //! **Limits.** `tlb_sets` times `tlb_ways` pages.
 
-use crate::prim::{Cache, CacheKey, CacheShape, Design, Signal, concat, delay_record, input_channel, output_channel};
+use crate::prim::{
+    Cache, CacheKey, CacheShape, Design, LateKey, Signal, concat, delay_record, input_channel, output_channel,
+};
 use crate::records::{Held, LookedUp, Piece, REGION_EPOCH_BITS, TlbFill, WalkStart};
 use keywalk_contract::{Config, key::INDEX_BITS, mpt_entry::PBL_BA_SHIFT};
 
 /// Bits of a page address above the smallest page.
 const PAGE_BITS: u32 = 52;
+/// Of them, those that can lie within a page.
+const OFFSET_BITS: u32 = 18;
 
 /// The block.
 pub struct Tlb;
@@ -48,42 +54,55 @@ impl Tlb {
             key_bits: REGION_EPOCH_BITS + config.table_set_bits() + INDEX_BITS + 32,
             value_bits: PAGE_BITS,
         };
-        let key = |valid: Signal<'a>, epoch: Signal<'a>, table_set: Signal<'a>, index: Signal<'a>, page: Signal<'a>| {
-            // The low bits of the index and of the page number make the set, in exclusive or.
-            CacheKey { valid, key: concat(&[epoch, table_set, index, page]), mix: index.low_bits(shape.set_bits()) }
-        };
+        let held = input_channel(b, "held", Held::widths(config));
 
-        // Stage 0: read.
-        let lookup = key(
-            piece_valid & piece.is_translated & !piece.is_flat,
-            piece.epoch,
-            piece.table_set,
-            piece.mpt_index,
-            piece.virtual_page,
-        );
-        let entry = key(fill_valid, fill.epoch, fill.table_set, fill.mpt_index, fill.virtual_page);
-        let cache = Cache::new(b, "pages", shape, b.input("flush", 1), lookup, entry, fill.page);
+        // Stage 0: read. The low bits of the index and of the page number make the set, in exclusive or.
+        let set_bits = shape.set_bits();
+        let s1 = delay_record(piece, "s1");
+        let s1_key = concat(&[held.epoch, held.table_set, held.mpt_index, s1.virtual_page]);
+        let lookup = LateKey {
+            valid: piece_valid & piece.is_translated & !piece.is_flat,
+            set: piece.virtual_page.low_bits(set_bits) ^ piece.index_low,
+            late_key: s1_key.high_bits(shape.key_bits - set_bits),
+        };
+        let entry = CacheKey {
+            valid: fill_valid,
+            key: concat(&[fill.epoch, fill.table_set, fill.mpt_index, fill.virtual_page]),
+            mix: fill.mpt_index.low_bits(set_bits),
+        };
+        let cache = Cache::with_late_key(b, "pages", shape, b.input("flush", 1), lookup, entry, fill.page);
         b.output("ready", cache.ready);
         b.output("evicted", cache.evicted);
-        let s1 = delay_record(piece, "s1");
         let s1_valid = piece_valid.delay_reset("s1_valid");
-        let s1_length_minus_one = (piece.last - piece.va.low_bits(32)).delay("s1_length_minus_one");
 
-        // Stage 1: compare.
-        let within: Vec<_> = (0..18u32).rev().map(|bit| b.literal(bit.into(), 5).lt(s1.page_shift)).collect();
-        let s2_offset = concat(&[s1.va.bits(29, 12) & concat(&within), s1.va.low_bits(12)]).delay("s2_offset");
-        let s2_length = (s1_length_minus_one + 1).delay("s2_length");
-        let s2_is_error = s1.status.any().delay("s2_is_error");
+        // Stage 1: compare. What is not part of the answer is zero: the offset of an address that is not looked up, the
+        // address of a page that is, and everything of an error or an empty request.
+        let within: Vec<_> = (0..OFFSET_BITS).rev().map(|bit| b.literal(bit.into(), 5).lt(held.page_shift)).collect();
+        let within = concat(&within);
+        let has_no_address = s1.status.any() | s1.is_empty;
+        let zero_if = |condition: Signal<'a>, value: Signal<'a>| condition.mux(b.literal(0, value.width()), value);
+        let offset = s1.va.bits(11 + OFFSET_BITS, 12) & within;
+        let s2_offset = zero_if(!s1.is_translated, offset).delay("s2_offset");
+        let s2_low = zero_if(has_no_address, s1.va.low_bits(12)).delay("s2_low");
+        // Page 0 of a table without hops is where the root is.
+        let is_flat = (s1.is_translated & s1.is_flat & s1.page_index.none()).named("s1_is_flat");
+        let direct = zero_if(s1.is_translated | has_no_address, s1.va.bits(63, 12));
+        let s2_direct = is_flat.mux(held.root.high_bits(PAGE_BITS), direct).delay("s2_direct");
+        let is_flat = is_flat.delay("s2_page_is_flat");
+        let page_end = s1.va.low_bits(32) | concat(&[b.literal(0, 20 - OFFSET_BITS), within, b.literal(0xfff, 12)]);
+        let end = s1.is_last.mux(held.last, page_end);
+        // The length, negative: va + !end is va - end - 1.
+        let s2_length = zero_if(has_no_address, s1.va.low_bits(32) + !end).delay("s2_length_negative");
         let s2 = delay_record(s1, "s2");
         let s2_valid = s1_valid.delay_reset("s2_valid");
+        let keep = |name: &str, field: Signal<'a>| field.delay(&format!("s2_held_{name}"));
         b.output("early_split_context", s1.split_context);
         b.output("early_split_slot", s1.split_slot);
-        let held = input_channel(b, "held", Held::widths(config));
         let start = WalkStart {
             is_context: b.flag(false),
-            table_set: s1.table_set,
-            mpt_index: s1.mpt_index,
-            epoch: s1.epoch,
+            table_set: held.table_set,
+            mpt_index: held.mpt_index,
+            epoch: held.epoch,
             root: held.root.concat(b.literal(0, PBL_BA_SHIFT)),
             hop: s1.hop_num,
             ba_pg_sz: s1.ba_pg_sz,
@@ -93,31 +112,23 @@ impl Tlb {
         };
         b.output("start_valid", s1_valid);
         output_channel(b, "start", start);
-        // Page 0 of a table without hops is where the root is.
-        let is_flat = (s1.is_translated & s1.is_flat & s1.page_index.none()).named("s1_is_flat");
-        let flat_page = (held.root.high_bits(PAGE_BITS) & is_flat.repeat(PAGE_BITS)).delay("s2_flat_page");
-        let is_flat = is_flat.delay("s2_page_is_flat");
-        let held = delay_record(held, "s2_held");
 
         // Stage 2: select the page and add the offset.
-        let translated =
-            ((cache.value | flat_page) + s2_offset.bits(29, 12).resize(PAGE_BITS)).concat(s2.va.low_bits(12));
-        let has_no_address = s2_is_error | s2.is_empty;
-        let address = s2.is_translated.mux(translated, s2.va);
+        let page = s2_offset.resize(PAGE_BITS) + (cache.value | s2_direct);
         let is_miss = s2.is_translated & !cache.hit & !is_flat;
         let looked_up = LookedUp {
-            tag: held.tag,
-            function: held.function,
-            is_remote: held.is_remote,
-            table_set: s2.table_set,
-            mpt_index: s2.mpt_index,
+            tag: keep("tag", held.tag),
+            function: keep("function", held.function),
+            is_remote: keep("is_remote", held.is_remote),
+            table_set: keep("table_set", held.table_set),
+            mpt_index: keep("mpt_index", held.mpt_index),
             va: s2.va,
-            length: (!s2_is_error).repeat(32) & s2_length,
+            length: b.literal(0, 32) - s2_length,
             status: s2.status,
             hop: s2.hop,
             is_miss,
-            address: (!has_no_address).repeat(64) & address,
-            offset: s2_offset,
+            address: page.concat(s2_low),
+            offset: s2_offset.concat(s2.va.low_bits(12)),
             virtual_page: s2.virtual_page,
             is_split: s2.is_split,
             split_context: s2.split_context,
@@ -125,8 +136,8 @@ impl Tlb {
             is_first: s2.is_first,
             is_last: s2.is_last,
             is_long: s2.is_long,
-            admission: held.admission,
-            epoch: s2.epoch,
+            admission: keep("admission", held.admission),
+            epoch: keep("epoch", held.epoch),
         };
         b.output("looked_up_valid", s2_valid);
         output_channel(b, "looked_up", looked_up);

@@ -88,10 +88,10 @@ impl World {
     }
 }
 
-fn request_of(index: u32, tag: u16, page: u64, pages: u64) -> Request {
+fn request_of(index: u32, pd: u32, tag: u16, page: u64, pages: u64) -> Request {
     let length = if pages == 1 { 64 } else { (pages * 4096 - 128) as u32 };
     let va = FIRST_VA + page * 4096 + 64;
-    Request { tag, function: 0, operation: 0, key: index << 8, pd: 7, qpn: 0, va, length }
+    Request { tag, function: 0, operation: 0, key: index << 8, pd, qpn: 0, va, length }
 }
 
 /// What is under way when the invalidation comes.
@@ -131,6 +131,8 @@ struct Adversary {
     reported: HashSet<u16>,
     /// Since the invalidation in progress was sent: the world before it, and whether it is complete.
     fence: Option<usize>,
+    /// PD of requests and invalidations.
+    pd: u32,
     stale_answers: u64,
     strays: u64,
 }
@@ -154,6 +156,7 @@ impl Adversary {
             report_cycles_max: 30,
             reported: HashSet::new(),
             fence: None,
+            pd: 7,
             stale_answers: 0,
             strays: 0,
         };
@@ -170,9 +173,13 @@ impl Adversary {
     }
 
     fn submit(&mut self, index: u32, page: u64, pages: u64) -> u16 {
+        self.submit_of(index, self.pd, page, pages)
+    }
+
+    fn submit_of(&mut self, index: u32, pd: u32, page: u64, pages: u64) -> u16 {
         let tag = self.next_tag;
         self.next_tag += 1;
-        let request = request_of(index, tag, page, pages);
+        let request = request_of(index, pd, tag, page, pages);
         self.asked.insert(tag, request);
         self.engine.submit(&hardware::request(&request, tag)).expect("a legal request");
         tag
@@ -243,7 +250,7 @@ impl Adversary {
     fn invalidate(&mut self, scope: Scope) {
         let key = TARGET << 8;
         let length_bytes = PAGES * 4096;
-        let invalidation = Invalidation { tag: 77, function: 0, scope, key, pd: 7, va: FIRST_VA, length_bytes };
+        let invalidation = Invalidation { tag: 77, function: 0, scope, key, pd: self.pd, va: FIRST_VA, length_bytes };
         self.engine.submit_invalidation(&invalidation).expect("a legal invalidation");
     }
 
@@ -363,6 +370,48 @@ fn a_region_that_is_taken_away_is_refused_after_the_completion() {
 }
 
 #[test]
+fn a_region_that_goes_to_another_pd_is_told_by_an_invalidation_of_the_old_pd_alone() {
+    // PDs of three buckets, and one of the first one's bucket. Requests of any of them ask for the region, so that an entry
+    // is fetched by others than its owner, too.
+    const PDS: [u32; 4] = [7, 9, 0x30, 0x1007];
+    for (dut, seed) in [(&dut::SMALL, 17), (&dut::SMALL, 18), (&dut::DEFAULT, 19)] {
+        let mut stale_answers = 0;
+        for (first, second) in [(7, 9), (7, 0x1007), (9, 0x30)] {
+            let images = [image(1, 100, first), image(1, 200, second)];
+            let options = if seed == 17 { EngineOptions::default() } else { EngineOptions::rough(10, seed) };
+            let mut adversary = Adversary::new(dut, [&images[0], &images[1]], EngineOptions { seed, ..options });
+            for offset in 0..120 {
+                for _ in 0..2 {
+                    let pd = PDS[adversary.random.random_range(0..4)];
+                    let page = adversary.random.random_range(0..4);
+                    adversary.submit_of(TARGET, pd, page, 1);
+                    if adversary.random.random() {
+                        adversary.drain();
+                    }
+                }
+                for pd in PDS {
+                    adversary.submit_of(TARGET, pd, 0, 1);
+                }
+                adversary.run(offset % 60);
+                adversary.pd = [first, second][adversary.current];
+                adversary.change(Scope::ProtectionDomain);
+                adversary.complete(offset % 5);
+                for pd in PDS {
+                    adversary.submit_of(TARGET, pd, offset % 4, 1);
+                    adversary.submit_of(TARGET, pd, 0, 2);
+                }
+                adversary.submit_of(OTHER, 7, 1, 1);
+                adversary.drain();
+                adversary.next_tag %= 1 << 14;
+                adversary.reported.clear();
+            }
+            stale_answers += adversary.stale_answers;
+        }
+        assert!(stale_answers > 0, "the test never saw an old answer: it changes the tables too early");
+    }
+}
+
+#[test]
 fn tables_that_move_are_found_after_bt0_is_rewritten() {
     let images = [image(1, 100, 7), image(2, 200, 7)];
     for dut in [&dut::SMALL, &dut::DEFAULT] {
@@ -389,7 +438,9 @@ fn tables_that_move_are_found_after_bt0_is_rewritten() {
 #[test]
 fn hundreds_of_invalidations_wrap_every_epoch_and_let_nothing_through() {
     let images = [image(1, 100, 7), image(1, 200, 7)];
-    for (scope, count) in [(Scope::Region, 1100), (Scope::Function, 150), (Scope::All, 150)] {
+    for (scope, count) in
+        [(Scope::Region, 1100), (Scope::ProtectionDomain, 600), (Scope::Function, 150), (Scope::All, 150)]
+    {
         let mut adversary = Adversary::new(&dut::SMALL, [&images[0], &images[1]], EngineOptions::default());
         for round in 0..count {
             // Something is cached under every value of the epochs.

@@ -78,6 +78,17 @@ impl<'a> CacheKey<'a> {
     }
 }
 
+/// A key to be looked up of which the part above the set number comes one cycle late.
+#[derive(Clone, Copy)]
+pub struct LateKey<'a> {
+    /// The cycle counts.
+    pub valid: Signal<'a>,
+    /// The set number, as [`CacheKey`] makes it.
+    pub set: Signal<'a>,
+    /// The key without as many of its lowest bits as a set number has, one cycle later.
+    pub late_key: Signal<'a>,
+}
+
 /// A cache as a part of a block.
 pub struct Cache<'a> {
     /// The scrub is done.
@@ -102,6 +113,23 @@ impl<'a> Cache<'a> {
         fill: CacheKey<'a>,
         fill_value: Signal<'a>,
     ) -> Self {
+        let tag_bits = shape.key_bits - shape.set_bits();
+        let late_key = lookup.key.high_bits(tag_bits).delay(&format!("{name}_s1_key"));
+        let lookup = LateKey { valid: lookup.valid, set: lookup.set(), late_key };
+        Self::with_late_key(b, name, shape, flush, lookup, fill, fill_value)
+    }
+
+    /// As [`new`](Self::new), for lookups that know their whole key while the tags are read.
+    #[must_use]
+    pub fn with_late_key(
+        b: &'a Builder<'a>,
+        name: &str,
+        shape: CacheShape,
+        flush: Signal<'a>,
+        lookup: LateKey<'a>,
+        fill: CacheKey<'a>,
+        fill_value: Signal<'a>,
+    ) -> Self {
         let CacheShape { sets, ways, key_bits, value_bits } = shape;
         let set_bits = shape.set_bits();
         let tag_bits = key_bits - set_bits;
@@ -122,14 +150,13 @@ impl<'a> Cache<'a> {
         let replacement = Plru::new(b, &named("replacement"), sets, ways);
 
         // Cycle 0: read. Cycle 1: compare; the lowest way that matches counts.
-        let set = lookup.set().named(&named("set"));
+        let set = lookup.set.named(&named("set"));
         let found: Vec<_> = tags.iter().map(|memory| memory.read(set, always)).collect();
         let found_values: Vec<_> = values.iter().map(|memory| memory.read_word(set, always)).collect();
-        let s1_key = lookup.key.high_bits(tag_bits).delay(&named("s1_key"));
         let s1_set = set.delay(&named("s1_set"));
         // A set that is scrubbed in this cycle still reads as it was before.
         let s1_valid = (lookup.valid & !clean.busy).delay_reset(&named("s1_valid"));
-        let wanted = always.concat(s1_key);
+        let wanted = always.concat(lookup.late_key);
         let matches: Vec<_> = found.iter().map(|tag| tag.is_valid.concat(tag.key).eq_wide(wanted)).collect();
         let counts = s1_valid & !clean.busy;
         let s2_matches: Vec<_> = matches

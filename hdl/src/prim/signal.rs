@@ -212,6 +212,31 @@ impl<'a> Signal<'a> {
         self.builder.expose("shr", self.node >> amount.node)
     }
 
+    /// The lowest `width` bits of [`shift_right`](Self::shift_right), by two bits of the amount per LUT, the highest first:
+    /// fewer levels than synthesis makes of a plain shift, and no bits that fall off later.
+    #[must_use]
+    pub fn shift_right_low(self, amount: Signal<'a>, width: u32) -> Signal<'a> {
+        let mut value = self;
+        let mut high = amount.width();
+        while high > 0 {
+            let low = high.saturating_sub(2);
+            let needed = width + (1 << low) - 1;
+            let choices: Vec<_> = (0..1u32 << (high - low))
+                .map(|choice| {
+                    let distance = choice << low;
+                    if distance >= value.width() {
+                        return self.builder.literal(0, needed);
+                    }
+                    let top = (distance + needed).min(value.width());
+                    value.bits(top - 1, distance).resize(needed)
+                })
+                .collect();
+            value = select_tree(amount.bits(high - 1, low), &choices);
+            high = low;
+        }
+        value
+    }
+
     /// Sum with the carry: one bit wider than the operands.
     #[must_use]
     pub fn add_wide(self, other: Signal<'a>) -> Signal<'a> {

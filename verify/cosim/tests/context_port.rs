@@ -12,7 +12,7 @@ use rand_chacha::ChaCha8Rng;
 const DESIGNS: [&Dut; 2] = [&dut::CONTEXT_PORT, &dut::CONTEXT_PORT_LEAST];
 
 /// Bits of a packed epoch below the HEM epoch.
-const REGION_EPOCH_BITS: u32 = 14;
+const REGION_EPOCH_BITS: u32 = 30;
 
 /// Requests in flight.
 const PLACES: u64 = 16;

@@ -169,6 +169,10 @@ impl Rig {
         for (lane, bytes) in entry.as_chunks::<16>().0.iter().enumerate() {
             replay.set(&format!("entry_{lane}"), u128::from_le_bytes(*bytes))?;
         }
+        if self.random.random() {
+            let difference = self.random.random_range(0..1 << 16) << 8;
+            replay.set("pd", u128::from(mpt_entry::PD.get(entry) as u64 ^ difference))?;
+        }
         let is_valid = mpt_entry::ST.get(entry) == STATE_VALID;
         let line = (status == 0 && is_valid).then(|| decode(entry, self.bases[table_set]));
         let status = if status == 0 && !is_valid { Status::EntryState.code() } else { status };
@@ -193,7 +197,11 @@ impl Rig {
             }
         }
         let table_set = self.random.random_range(0..2);
-        let status = if self.random.random_range(0..8) > 0 { 0 } else { self.random.random_range(1..=255) };
+        let status = match self.random.random_range(0..16) {
+            0 => Status::HemBusError.code(),
+            1 => self.random.random_range(1..=255),
+            _ => 0,
+        };
         self.push(&entry, table_set, status)
     }
 
@@ -212,10 +220,12 @@ impl Rig {
 
         let filled = at(0).filter(|expected| expected.line.is_some());
         assert_eq!(fill.is_some(), filled.is_some(), "fill in cycle {now}");
-        if let (Some(fill), Some(Expected { replay, .. })) = (fill, filled) {
+        if let (Some(fill), Some(Expected { replay, line: Some(line), .. })) = (fill, filled) {
+            let is_foreign = (line["pd"] ^ replay.get("pd")?) & 0xff != 0;
+            assert_eq!(fill.get("is_foreign")? == 1, is_foreign);
             assert_eq!(fill.get("table_set")?, replay.get("table_set")?);
             assert_eq!(fill.get("index")?, replay.get("index")?);
-            assert_eq!(fill.get("epoch")?, replay.get("epoch")? & ((1 << 14) - 1));
+            assert_eq!(fill.get("epoch")?, replay.get("epoch")? & ((1 << 30) - 1));
         }
         let outputs = &self.bench[self.outputs];
         for (cycles, is_page_shift) in [(PAGE_SHIFT_CYCLES, true), (LINE_CYCLES, false)] {

@@ -50,6 +50,9 @@ const QUIET: Chances =
 const BUSY: Chances =
     Chances { request: 700, finish: 750, done: 800, stray: 20, context: 100, long: 50, tables: 2, other: 100 };
 
+/// PDs of requests, of which the last two have the same bucket.
+const PDS: [u64; 4] = [0, 0x81, 7, 0xab_cd07];
+
 /// A request, or a context lookup, as the engine around the fence knows it.
 #[derive(Clone, Copy, Debug)]
 struct Request {
@@ -61,9 +64,9 @@ struct Request {
     function: u64,
 }
 
-/// An MPT index in a table set.
-type Place = (u64, u64);
-/// Epochs of a bucket and of a table set.
+/// An MPT index in a table set, asked for by a PD.
+type Place = (u64, u64, u64);
+/// Epochs of both buckets and of a table set.
 type Pair = (u64, u64);
 
 /// An invalidation in flight.
@@ -85,6 +88,8 @@ fn take_due<T>(queue: &mut VecDeque<(u64, T)>, cycle: u64) -> Option<T> {
 struct Ports {
     epoch_index: Input,
     epoch_table_set: Input,
+    epoch_pd_bucket: Input,
+    epoch_is_replay: Input,
     accepted: [Input; 2],
     context_accepted: [Input; 2],
     context_finished: [Input; 2],
@@ -95,7 +100,7 @@ struct Ports {
     tables_written: Input,
     others_idle: Input,
     caches_ready: Input,
-    region_epoch: Output,
+    late_epoch: Output,
     generation: Output,
     hem_epoch: Output,
     set_epochs: Vec<Output>,
@@ -126,8 +131,10 @@ struct Rig {
     /// Nothing is reported done but what the test asks for.
     holds_done: bool,
     next_number: u64,
-    /// The request that was sampled in the cycle before: its bucket's epoch arrives now.
+    /// The request that was sampled in the cycle before: its buckets' epochs arrive now.
     sampled: Option<(Request, Place, u64)>,
+    /// In the cycle before, the epochs of a replay were asked for.
+    asked_for_replay: bool,
     accepts: VecDeque<(u64, u64)>,
     finishes: VecDeque<(u64, Request)>,
     in_flight: Vec<Request>,
@@ -135,8 +142,8 @@ struct Rig {
     undone: Vec<(u64, Request)>,
     contexts: Vec<Request>,
     context_accepts: VecDeque<(u64, u64)>,
-    /// The long request, and whether it is cut still.
-    long: Option<Request>,
+    /// The long requests that are cut still, in order.
+    long: VecDeque<Request>,
     used: HashMap<Place, BTreeSet<Pair>>,
     forbidden: HashMap<Place, BTreeSet<Pair>>,
     used_hem: BTreeSet<u64>,
@@ -169,6 +176,8 @@ impl Rig {
         let ports = Ports {
             epoch_index: input("epoch_index")?,
             epoch_table_set: input("epoch_table_set")?,
+            epoch_pd_bucket: input("epoch_pd_bucket")?,
+            epoch_is_replay: input("epoch_is_replay")?,
             accepted: with_generation("request_accepted")?,
             context_accepted: with_generation("context_accepted")?,
             context_finished: with_generation("context_finished")?,
@@ -184,7 +193,7 @@ impl Rig {
             tables_written: input("tables_written")?,
             others_idle: input("others_idle")?,
             caches_ready: input("caches_ready")?,
-            region_epoch: output("region_epoch")?,
+            late_epoch: output("late_epoch")?,
             generation: output("generation")?,
             hem_epoch: output("hem_epoch")?,
             set_epochs: (0..config.table_sets)
@@ -218,13 +227,14 @@ impl Rig {
             holds_done: false,
             next_number: 0,
             sampled: None,
+            asked_for_replay: false,
             accepts: VecDeque::new(),
             finishes: VecDeque::new(),
             in_flight: Vec::new(),
             undone: Vec::new(),
             contexts: Vec::new(),
             context_accepts: VecDeque::new(),
-            long: None,
+            long: VecDeque::new(),
             used: HashMap::new(),
             forbidden: HashMap::new(),
             used_hem: BTreeSet::new(),
@@ -252,13 +262,14 @@ impl Rig {
     /// Resets, waits until the block is ready and maps half of the functions to the last table set.
     fn reset(&mut self) -> Result<(), Error> {
         self.sampled = None;
+        self.asked_for_replay = false;
         self.accepts.clear();
         self.finishes.clear();
         self.in_flight.clear();
         self.undone.clear();
         self.contexts.clear();
         self.context_accepts.clear();
-        self.long = None;
+        self.long.clear();
         self.used.clear();
         self.forbidden.clear();
         self.used_hem.clear();
@@ -315,21 +326,34 @@ impl Rig {
     }
 
     fn places(&self) -> Vec<Place> {
-        (0..u64::from(self.config.table_sets)).flat_map(|set| (0..INDICES).map(move |index| (set, index))).collect()
+        let of_set = |set| (0..INDICES).flat_map(move |index| PDS.map(|pd| (set, index, pd)));
+        (0..u64::from(self.config.table_sets)).flat_map(of_set).collect()
     }
 
     fn push(&mut self, scope: u64, function: u64, index: u64) -> Result<(), Error> {
+        let pd = PDS[self.random.random_range(0..PDS.len())];
+        self.push_with_pd(scope, function, index, pd)
+    }
+
+    fn push_with_pd(&mut self, scope: u64, function: u64, index: u64, pd: u64) -> Result<(), Error> {
         let tag = u128::from(self.random.random::<u16>());
         let set = self.set_of(function);
         let is_hit = |place: &Place| match scope {
-            0 | 1 => *place == (set, index & MPT_MASK),
-            2 | 3 => place.0 == set,
+            0 | 1 => (place.0, place.1) == (set, index & MPT_MASK),
+            2 => (place.0, place.2) == (set, pd),
+            3 => place.0 == set,
             _ => true,
         };
         let places = self.places().into_iter().filter(is_hit).collect();
         self.pending.push_back(Pending { tag, accepted: None, places, stale: Vec::new(), stale_hem: BTreeSet::new() });
         let key = index << 8 | self.random.random_range(0..256);
-        let fields = [("tag", tag), ("function", function.into()), ("scope", scope.into()), ("key", key.into())];
+        let fields = [
+            ("tag", tag),
+            ("function", function.into()),
+            ("scope", scope.into()),
+            ("key", key.into()),
+            ("pd", pd.into()),
+        ];
         self.bench[self.invalidate].push_fields(&fields)
     }
 
@@ -369,8 +393,11 @@ impl Rig {
 
     /// The request that was sampled in the cycle before is complete: its bucket's epoch has come.
     fn see(&mut self) {
+        if std::mem::take(&mut self.asked_for_replay) {
+            assert_eq!(self.get(self.ports.late_epoch), 0, "the epochs of a replay");
+        }
         let Some((request, place, set_epoch)) = self.sampled.take() else { return };
-        let pair = (self.get(self.ports.region_epoch), set_epoch);
+        let pair = (self.get(self.ports.late_epoch), set_epoch);
         let is_forbidden = self.forbidden.get(&place).is_some_and(|pairs| pairs.contains(&pair));
         assert!(!is_forbidden, "{request:?} of {place:?} sees the epochs {pair:?} of an old translation");
         let hem_epoch = request.hem_epoch;
@@ -397,10 +424,17 @@ impl Rig {
         let set_epoch = self.get(self.ports.set_epochs[set as usize]);
         self.accepts.push_back((cycle + self.accept_delay, request.generation));
         self.in_flight.push(request);
-        self.sampled = Some((request, (set, index), set_epoch));
-        let (epoch_index, epoch_table_set) = (self.ports.epoch_index, self.ports.epoch_table_set);
-        self.bench.model_mut().set(epoch_index, index);
-        self.bench.model_mut().set(epoch_table_set, set);
+        let pd = PDS[self.random.random_range(0..PDS.len())];
+        self.sampled = Some((request, (set, index, pd), set_epoch));
+        let ports = &self.ports;
+        for (port, value) in [
+            (ports.epoch_index, index),
+            (ports.epoch_table_set, set),
+            (ports.epoch_pd_bucket, (pd as u8 ^ (set as u8).reverse_bits()).into()),
+            (ports.epoch_is_replay, 0),
+        ] {
+            self.bench.model_mut().set(port, value);
+        }
     }
 
     fn pulse(&mut self, ports: [Input; 2], generation: Option<u64>) {
@@ -438,7 +472,7 @@ impl Rig {
         let is_other_idle = !self.chance(chances.other);
         if self.get(self.ports.flush) == 1 {
             assert!(is_paused && self.in_flight.is_empty() && self.undone.is_empty() && self.contexts.is_empty());
-            assert!(self.accepts.is_empty() && self.finishes.is_empty() && self.long.is_none());
+            assert!(self.accepts.is_empty() && self.finishes.is_empty() && self.long.is_empty());
             self.used.clear();
             self.forbidden.clear();
             self.pending.iter_mut().for_each(|pending| pending.stale.clear());
@@ -461,10 +495,15 @@ impl Rig {
 
         // Requests.
         let noise = self.random.random::<u32>() & 0xff_ffff;
-        let epoch_index = self.ports.epoch_index;
-        self.bench.model_mut().set(epoch_index, noise.into());
+        let is_replay = self.random.random::<bool>();
+        let ports = [self.ports.epoch_index, self.ports.epoch_pd_bucket, self.ports.epoch_is_replay];
+        for (port, value) in ports.into_iter().zip([noise, noise & 0xff, is_replay.into()]) {
+            self.bench.model_mut().set(port, value.into());
+        }
         if !is_paused && self.chance(chances.request) {
             self.admit(cycle);
+        } else {
+            self.asked_for_replay = is_replay;
         }
         let accept = take_due(&mut self.accepts, cycle);
         self.pulse(self.ports.accepted, accept);
@@ -517,22 +556,26 @@ impl Rig {
         });
         self.pulse(self.ports.context_finished, finished);
 
-        // The long request.
+        // The long requests: two at most.
         let mut opened = None;
         let mut closes = false;
-        if let Some(request) = self.long {
+        if let Some(request) = self.long.front() {
             let is_answered = !self.in_flight.iter().any(|other| other.number == request.number);
             closes = is_answered && self.chance(chances.long);
-            if closes {
-                self.long = None;
-            }
-        } else if chances.request > 0 && self.chance(chances.long) {
-            let waiting = self.in_flight.iter().filter(|request| request.sampled + 5 < cycle).count();
-            if waiting > 0 {
-                let request = self.in_flight[self.random.random_range(0..waiting)];
+        }
+        if self.long.len() < 2 && chances.request > 0 && self.chance(chances.long) {
+            let may_open = |request: &&Request| {
+                request.sampled + 5 < cycle && self.long.iter().all(|other| other.number != request.number)
+            };
+            let waiting: Vec<_> = self.in_flight.iter().filter(may_open).copied().collect();
+            if !waiting.is_empty() {
+                let request = waiting[self.random.random_range(0..waiting.len())];
                 opened = Some(request.generation);
-                self.long = Some(request);
+                self.long.push_back(request);
             }
+        }
+        if closes {
+            self.long.pop_front();
         }
         self.pulse(self.ports.long_opened, opened);
         let is_written = self.chance(chances.tables);
@@ -582,7 +625,7 @@ impl Rig {
         assert!(unfinished.is_none(), "accepted in cycle {accepted}, complete in {offered} before {unfinished:?}");
         let undone = self.undone.iter().map(|(_, request)| request).find(is_old);
         assert!(undone.is_none(), "accepted in cycle {accepted}, complete in {offered}, not done: {undone:?}");
-        let long = self.long.as_ref().filter(is_old);
+        let long = self.long.iter().find(is_old);
         assert!(long.is_none(), "accepted in cycle {accepted}, complete in {offered}, still cut: {long:?}");
         for (place, pair) in pending.stale {
             self.forbidden.entry(place).or_default().insert(pair);
@@ -669,7 +712,7 @@ fn each_kind_of_old_work_is_waited_for_and_new_work_is_not() -> Result<(), Error
         for (name, chances) in cases {
             let mut rig = Rig::new(design, 3, chances, NO_STALLS)?;
             rig.run(40)?;
-            while name == "a long request" && rig.long.is_none() {
+            while name == "a long request" && rig.long.is_empty() {
                 rig.cycle()?;
             }
             rig.push_random()?;
@@ -793,13 +836,15 @@ fn epochs_wrap_safely() -> Result<(), Error> {
     let chances = Chances { request: 500, finish: 600, done: 700, ..QUIET };
     for design in DESIGNS {
         // Of one bucket 256 make one of the set; of a set 64 make a flush; the HEM epoch takes 1024.
-        for (scope, count) in [(Scope::Region, 600), (Scope::Function, 200), (Scope::All, 200)] {
+        for (scope, count) in
+            [(Scope::Region, 600), (Scope::ProtectionDomain, 600), (Scope::Function, 200), (Scope::All, 200)]
+        {
             let mut rig = Rig::new(design, 20, chances, NO_STALLS)?;
             for _ in 0..count {
-                rig.push(scope as u64, 0, 5)?;
+                rig.push_with_pd(scope as u64, 0, 5, 7)?;
                 rig.run_until_complete(2_000)?;
             }
-            let expected = if scope == Scope::Region { 0 } else { 3 };
+            let expected = if matches!(scope, Scope::Region | Scope::ProtectionDomain) { 0 } else { 3 };
             assert_eq!(rig.flushes, expected, "{} {scope:?}", design.name);
             assert_eq!(rig.paused_cycles > 0, expected > 0);
             rig.run_until_quiet()?;

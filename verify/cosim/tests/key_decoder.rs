@@ -13,13 +13,15 @@ use rand_chacha::ChaCha8Rng;
 
 const DESIGNS: [&Dut; 3] = [&dut::KEY_DECODER, &dut::KEY_DECODER_DEFAULT, &dut::KEY_DECODER_LEAST];
 /// Outputs that belong to no channel, and the handshake of the requests.
-const OUTPUTS: [&str; 9] = [
+const OUTPUTS: [&str; 11] = [
     "request_ready",
     "ready",
     "empty",
     "early_valid",
     "early_index",
     "early_table_set",
+    "early_pd_bucket",
+    "early_is_replay",
     "early_hem_epoch",
     "accepted",
     "accepted_generation",
@@ -59,6 +61,11 @@ impl Credit {
     }
 }
 
+/// Bucket of a PD: its lowest bits, in exclusive or with the bits of the table set in reverse.
+fn pd_bucket(pd: u32, table_set: u32) -> u64 {
+    (pd as u8 ^ (table_set as u8).reverse_bits()).into()
+}
+
 /// A request in the pipe.
 struct Entering {
     /// Cycle in which it comes out.
@@ -91,7 +98,7 @@ struct Rig {
     generation: Input,
     now: Input,
     hem_epoch: Input,
-    region_epoch: Input,
+    late_epoch: Input,
     /// log2 of the number of MPT entries of each table set.
     num_mpts_log2: Vec<u32>,
     /// Table set of each function.
@@ -137,7 +144,7 @@ impl Rig {
             generation: input(&bench, "generation")?,
             now: input(&bench, "now")?,
             hem_epoch: input(&bench, "hem_epoch")?,
-            region_epoch: input(&bench, "region_epoch")?,
+            late_epoch: input(&bench, "late_epoch")?,
             num_mpts_log2: vec![24; config.table_sets as usize],
             table_sets: vec![0; 1 << config.function_bits],
             write: None,
@@ -245,6 +252,9 @@ impl Rig {
         beat.set("is_replay", 1)?;
         let table_set = self.random.random_range(0..self.config.table_sets);
         beat.set("table_set", table_set.into())?;
+        // Its PD has the bucket that it had.
+        let bucket = u128::from(pd_bucket(beat.get("pd")? as u32, table_set));
+        beat.set("epoch", beat.get("epoch")? & !(0xff << 22) | bucket << 22)?;
         self.bench[self.replays].push(beat.clone());
         self.replay = Some(beat);
         Ok(())
@@ -262,8 +272,13 @@ impl Rig {
     fn cycle(&mut self, pulses: Pulses) -> Result<(), Error> {
         let cycle = self.bench.cycles();
         // What a request is given changes in every cycle.
-        let [generation, now, hem_epoch, region_epoch] =
-            [self.generation, self.now, self.hem_epoch, self.region_epoch].map(|input| self.randomise(input));
+        let [generation, now, hem_epoch, mut late_epoch] =
+            [self.generation, self.now, self.hem_epoch, self.late_epoch].map(|input| self.randomise(input));
+        // The memory gives zero for a replay.
+        if self.pipe.front().is_some_and(|entering| entering.due == cycle && entering.is_replay) {
+            late_epoch = 0;
+            self.bench.model_mut().set(self.late_epoch, 0);
+        }
         let set_epochs: Vec<_> = self.set_epochs.clone().into_iter().map(|input| self.randomise(input)).collect();
         let any_function = u64::from(self.random.next_u32()) & bits::max(self.config.function_bits);
         let any_table_set = u64::from(self.random.next_u32()) & bits::max(self.config.table_set_bits());
@@ -326,6 +341,7 @@ impl Rig {
                 entering.fields.push((field.name.clone(), beat.get(&field.name)?));
             }
             let table_set = entering.table_set;
+            let bucket = pd_bucket(beat.get("pd")? as u32, table_set);
             let mut index = beat.get("key")? as u32;
             if entering.is_replay {
                 index = beat.get("index")? as u32;
@@ -333,7 +349,7 @@ impl Rig {
             } else {
                 let log2 = self.num_mpts_log2[table_set as usize];
                 index = index.rotate_right(key::ROTATE_BITS) & bits::max(log2) as u32;
-                entering.epoch = hem_epoch << 14 | set_epochs[table_set as usize] << 8;
+                entering.epoch = hem_epoch << 30 | bucket << 22 | set_epochs[table_set as usize] << 16;
                 let admission = now << 1 | generation;
                 entering.fields.extend(
                     [
@@ -349,9 +365,11 @@ impl Rig {
             }
             assert_eq!(outputs.get("early_index"), index.into(), "early_index in cycle {cycle}");
             assert_eq!(outputs.get("early_table_set"), table_set.into(), "early_table_set in cycle {cycle}");
+            assert_eq!(outputs.get("early_pd_bucket"), bucket.into(), "early_pd_bucket in cycle {cycle}");
+            assert_eq!(outputs.get("early_is_replay") == 1, entering.is_replay, "early_is_replay in cycle {cycle}");
             assert_eq!(
                 outputs.get("early_hem_epoch"),
-                (entering.epoch >> 14).into(),
+                (entering.epoch >> 30).into(),
                 "early_hem_epoch in cycle {cycle}"
             );
         }
@@ -372,8 +390,8 @@ impl Rig {
         }
         // These designs answer in any order, so that there is no number.
         assert_eq!(lookup.get("order")?, 0);
-        // The region's epoch comes one cycle after the others.
-        let epoch = if is_replay { epoch } else { epoch | region_epoch };
+        // The epochs of the buckets come one cycle after the others.
+        let epoch = if is_replay { epoch } else { epoch | late_epoch };
         assert_eq!(lookup.get("epoch")?, epoch.into());
         let length_minus_one = (beat.get("length")? as u32).wrapping_sub(1);
         assert_eq!(lookup.get("length_minus_one")?, length_minus_one.into());

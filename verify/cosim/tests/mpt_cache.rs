@@ -36,10 +36,12 @@ const USE_CYCLES: u64 = 2;
 const EVICTED_CYCLES: u64 = 2;
 /// Cycles after which everything has come out and is known.
 const SETTLED_CYCLES: u64 = 4;
-/// Bits of the epoch of the region's bucket, the lowest ones of the epochs.
-const REGION_EPOCH_BITS: u32 = 8;
+/// Bits of the epochs of buckets, the lowest ones of the epochs.
+const LATE_EPOCH_BITS: u32 = 16;
 /// Bits of the epochs.
-const EPOCH_BITS: u32 = 14;
+const EPOCH_BITS: u32 = 30;
+/// Cycles for which no foreign line is found after a fill was dropped.
+const DROP_CYCLES: u64 = 8;
 
 /// What a line is cached under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,17 +68,29 @@ struct Step {
     lookup: Option<Name>,
     /// The lookup is shown, but not valid.
     is_ghost: bool,
+    /// Whether the lookup is a replay; none: either.
+    is_replay: Option<bool>,
     fill: Option<(Name, Line)>,
+    /// The fill is foreign.
+    is_foreign: bool,
     flush: bool,
+}
+
+/// What a way holds.
+#[derive(Clone, Debug)]
+struct Held {
+    name: Name,
+    line: Line,
+    is_foreign: bool,
 }
 
 /// The reference.
 struct Reference {
     config: Config,
-    ways: Vec<Vec<Option<(Name, Line)>>>,
+    ways: Vec<Vec<Option<Held>>>,
     replacement: Plru,
     /// Fills that lookups do not see yet, with the cycle from which they do.
-    fills: VecDeque<(u64, usize, usize, (Name, Line))>,
+    fills: VecDeque<(u64, usize, usize, Held)>,
     /// Cycles and sets of the last fills that were entered.
     entered: VecDeque<(u64, usize)>,
     hits: u32,
@@ -84,6 +98,10 @@ struct Reference {
     evictions: u32,
     overwritten: u32,
     dropped: u32,
+    /// Cycles of the last fills that were dropped.
+    drops: VecDeque<u64>,
+    /// Lookups that would have found a foreign line.
+    refused: u32,
 }
 
 impl Reference {
@@ -99,11 +117,13 @@ impl Reference {
             evictions: 0,
             overwritten: 0,
             dropped: 0,
+            drops: VecDeque::new(),
+            refused: 0,
         }
     }
 
     fn clear(&mut self) {
-        *self = Self::new(&self.config);
+        *self = Self { drops: std::mem::take(&mut self.drops), ..Self::new(&self.config) };
     }
 
     fn set(&self, name: Name) -> usize {
@@ -121,20 +141,26 @@ impl Reference {
     /// The way that holds an entry, under whatever epochs.
     fn holding(&self, name: Name) -> Option<usize> {
         let ways = &self.ways[self.set(name)];
-        let is_holding = |way: &usize| ways[*way].as_ref().is_some_and(|(held, _)| held.owner() == name.owner());
+        let is_holding = |way: &usize| ways[*way].as_ref().is_some_and(|held| held.name.owner() == name.owner());
         let holding: Vec<_> = (0..ways.len()).filter(is_holding).collect();
         assert!(holding.len() <= 1, "{name:?} is held by ways {holding:?}");
         holding.first().copied()
     }
 
     /// The line that a lookup finds.
-    fn look_up(&mut self, cycle: u64, name: Name) -> Option<Line> {
+    fn look_up(&mut self, cycle: u64, name: Name, is_replay: bool) -> Option<Line> {
         self.advance(cycle);
         let set = self.set(name);
+        self.drops.retain(|drop| drop + DROP_CYCLES >= cycle + LOOKUP_CYCLES);
+        let may_be_foreign = is_replay && self.drops.is_empty();
+        let mut refused = 0;
         let found = self.holding(name).and_then(|way| {
-            let (held, line) = self.ways[set][way].as_ref()?;
-            (*held == name).then(|| (way, line.clone()))
+            let held = self.ways[set][way].as_ref()?;
+            let is_refused = held.is_foreign && !may_be_foreign;
+            refused += u32::from(held.name == name && is_refused);
+            (held.name == name && !is_refused).then(|| (way, held.line.clone()))
         });
+        self.refused += refused;
         if let Some((way, _)) = &found {
             self.replacement.note_hit(cycle + USE_CYCLES, set, *way);
             self.hits += 1;
@@ -144,22 +170,28 @@ impl Reference {
         found.map(|(_, line)| line)
     }
 
+    /// Whether a fill is dropped.
+    fn drops(&mut self, cycle: u64, name: Name) -> bool {
+        self.entered.retain(|(entered, _)| entered + CLASH_CYCLES >= cycle);
+        let set = self.set(name);
+        self.entered.iter().any(|(_, other)| *other == set)
+    }
+
     /// Enters a line. Gives whether another entry's is replaced.
-    fn fill(&mut self, cycle: u64, name: Name, line: Line) -> bool {
+    fn fill(&mut self, cycle: u64, name: Name, line: Line, is_foreign: bool) -> bool {
         self.advance(cycle);
         let set = self.set(name);
-        self.entered.retain(|(entered, _)| entered + CLASH_CYCLES >= cycle);
-        if self.entered.iter().any(|(_, other)| *other == set) {
+        if self.drops(cycle, name) {
             self.dropped += 1;
             return false;
         }
         self.entered.push_back((cycle, set));
         let way = self.holding(name).unwrap_or_else(|| self.replacement.victim(cycle, set));
-        let replaced = self.ways[set][way].as_ref().map(|(held, _)| held.owner());
+        let replaced = self.ways[set][way].as_ref().map(|held| held.name.owner());
         let evicts = replaced.is_some_and(|owner| owner != name.owner());
         self.evictions += u32::from(evicts);
         self.overwritten += u32::from(replaced.is_some() && !evicts);
-        self.fills.push_back((cycle + FILL_CYCLES, set, way, (name, line)));
+        self.fills.push_back((cycle + FILL_CYCLES, set, way, Held { name, line, is_foreign }));
         self.replacement.note_fill(cycle + USE_CYCLES, set, way);
         evicts
     }
@@ -190,7 +222,7 @@ impl Rig {
         let config = design.config().expect("the cache is generated from a configuration");
         let mut bench = Bench::new(design, seed);
         let inputs = LateInputs::drive(&mut bench, |name| {
-            ["early_index", "region_epoch"].contains(&name) || name.starts_with("lookup_") || name.starts_with("fill_")
+            ["early_index", "late_epoch"].contains(&name) || name.starts_with("lookup_") || name.starts_with("fill_")
         })?;
         let outputs = Outputs::watch(&mut bench, |name| {
             ["ready", "found", "page_shift", "evicted"].contains(&name) || name.starts_with("line_")
@@ -221,6 +253,7 @@ impl Rig {
         self.bench.reset(3)?;
         (self.found, self.lines, self.evicted) = Default::default();
         self.reference.clear();
+        self.reference.drops.clear();
         self.scrub_cycles = self.config.mpt_sets.into();
         self.wait_for_scrub()
     }
@@ -249,26 +282,31 @@ impl Rig {
             self.reference.clear();
         }
         let is_lost = is_scrubbed || step.flush;
+        if let Some((name, _)) = &step.fill
+            && !is_lost
+            && self.reference.drops(now, *name)
+        {
+            self.reference.drops.push_back(now);
+        }
         if let Some(name) = step.lookup {
-            // A replay brings its region epoch, a new request finds it beside; the other one of the two means nothing.
-            let is_replay = self.random.random();
-            let other = self.random.random_range(0..1 << REGION_EPOCH_BITS);
-            let region = name.epoch & ((1 << REGION_EPOCH_BITS) - 1);
-            let (brought, beside) = if is_replay { (region, other) } else { (other, region) };
+            // A replay brings the epochs of its buckets, a new request finds them beside; the other of the two is zero.
+            let is_replay = step.is_replay.unwrap_or_else(|| self.random.random());
+            let late = name.epoch & ((1 << LATE_EPOCH_BITS) - 1);
+            let (brought, beside) = if is_replay { (late, 0) } else { (0, late) };
             let fields = [
                 ("lookup_valid", u32::from(!step.is_ghost)),
                 ("lookup_table_set", name.table_set),
                 ("lookup_index", name.index),
                 ("lookup_is_replay", u32::from(is_replay)),
-                ("lookup_epoch", name.epoch >> REGION_EPOCH_BITS << REGION_EPOCH_BITS | brought),
-                ("region_epoch", beside),
+                ("lookup_epoch", name.epoch >> LATE_EPOCH_BITS << LATE_EPOCH_BITS | brought),
+                ("late_epoch", beside),
             ];
             let inputs = self.inputs;
             self.bench[inputs].push(now, [("early_index".into(), name.index.into())]);
             let fields = fields.map(|(field, value)| (field.to_owned(), value.into()));
             self.bench[inputs].push(now + LOOKUP_CYCLES, fields);
             if !step.is_ghost {
-                let line = if is_lost { None } else { self.reference.look_up(now, name) };
+                let line = if is_lost { None } else { self.reference.look_up(now, name, is_replay) };
                 self.found.insert(now + FOUND_CYCLES, line);
             }
         }
@@ -278,6 +316,7 @@ impl Rig {
                 ("fill_table_set", name.table_set),
                 ("fill_index", name.index),
                 ("fill_epoch", name.epoch),
+                ("fill_is_foreign", step.is_foreign.into()),
             ];
             let inputs = self.inputs;
             self.bench[inputs].push(now, fields.map(|(field, value)| (field.to_owned(), value.into())));
@@ -285,7 +324,7 @@ impl Rig {
                 let cycles = if field == "page_shift" { FILL_SHIFT_CYCLES } else { FILL_LINE_CYCLES };
                 self.bench[inputs].push(now + cycles, [(format!("fill_{field}"), *value)]);
             }
-            if !is_lost && self.reference.fill(now, name, line) {
+            if !is_lost && self.reference.fill(now, name, line, step.is_foreign) {
                 self.evicted.push_back(now + EVICTED_CYCLES);
             }
         }
@@ -414,10 +453,48 @@ fn every_line_is_found_again_with_a_lookup_and_a_fill_in_every_cycle() -> Result
 }
 
 #[test]
+fn a_foreign_line_is_found_by_replays_only_and_by_none_after_a_drop() -> Result<(), Error> {
+    DESIGNS.into_iter().try_for_each(|design| {
+        let mut rig = Rig::new(design, 9)?;
+        let name = rig.name_in(0);
+        let fill = |rig: &mut Rig| {
+            let line = rig.random_line();
+            rig.cycle(Step { fill: Some((name, line.clone())), is_foreign: true, ..Step::default() })?;
+            Ok::<_, Error>(line)
+        };
+        let look_up = |rig: &mut Rig, is_replay| {
+            let due = rig.bench.cycles() + FOUND_CYCLES;
+            rig.cycle(Step { lookup: Some(name), is_replay: Some(is_replay), ..Step::default() })?;
+            Ok::<_, Error>(rig.found[&due].clone())
+        };
+        let line = fill(&mut rig)?;
+        rig.idle(SETTLED_CYCLES)?;
+        assert_eq!(look_up(&mut rig, false)?, None);
+        assert_eq!(look_up(&mut rig, true)?, Some(line.clone()));
+        // The second of two fills is dropped: the request that it belongs to must not find the line of the first.
+        for gap_cycles in 0..CLASH_CYCLES {
+            let first = fill(&mut rig)?;
+            rig.idle(gap_cycles)?;
+            fill(&mut rig)?;
+            let lost = rig.bench.cycles() - 1;
+            while rig.bench.cycles() + LOOKUP_CYCLES <= lost + DROP_CYCLES {
+                assert_eq!(look_up(&mut rig, true)?, None);
+            }
+            assert_eq!(look_up(&mut rig, true)?, Some(first));
+            rig.idle(SETTLED_CYCLES)?;
+        }
+        // Where it is filled in again by a request of its PD, any request finds it.
+        let line = rig.fill_alone(name)?;
+        assert_eq!(look_up(&mut rig, false)?, Some(line));
+        rig.idle(SETTLED_CYCLES)
+    })
+}
+
+#[test]
 fn random_lookups_and_fills() -> Result<(), Error> {
     DESIGNS.into_iter().enumerate().try_for_each(|(case, design)| {
         let mut rig = Rig::new(design, 10 + case as u64)?;
-        let [mut hits, mut misses, mut evictions, mut overwritten, mut dropped] = [0; 5];
+        let [mut hits, mut misses, mut evictions, mut overwritten, mut dropped, mut refused] = [0; 6];
         for phase in 0..12 {
             let ways = rig.config.mpt_ways as usize;
             let mut names = rig.names_in(0, ways + 2);
@@ -437,9 +514,11 @@ fn random_lookups_and_fills() -> Result<(), Error> {
                 let mut chance = |percent: u32| random.random_range(0..100) < percent;
                 let lookup = chance(lookup_percent).then_some(lookup);
                 let fill = chance(fill_percent).then_some(fill);
-                rig.cycle(Step { lookup, fill, ..Step::default() })?;
+                let is_foreign = chance([0, 30, 100, 5][phase % 4]);
+                rig.cycle(Step { lookup, fill, is_foreign, ..Step::default() })?;
             }
             let reference = &rig.reference;
+            refused += reference.refused;
             hits += reference.hits;
             misses += reference.misses;
             evictions += reference.evictions;
@@ -455,6 +534,7 @@ fn random_lookups_and_fills() -> Result<(), Error> {
             "{}: {hits} hits, {misses} misses; fills: {evictions} evict, {overwritten} overwrite, {dropped} dropped",
             design.name
         );
+        assert!(refused > 100, "{refused} lookups were refused a foreign line");
         assert!(hits > 2000 && misses > 2000 && evictions > 2000 && overwritten > 500 && dropped > 2000);
         Ok(())
     })

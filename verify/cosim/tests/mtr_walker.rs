@@ -57,8 +57,8 @@ impl Memory {
 struct Owner {
     table_set: u8,
     mpt_index: u32,
-    /// The low 14 bits of the epoch.
-    epoch: u16,
+    /// The low 30 bits of the epoch.
+    epoch: u32,
 }
 
 /// A page entered into the TLB.
@@ -272,7 +272,7 @@ impl Walk {
 
 impl Owner {
     fn random(random: &mut ChaCha8Rng) -> Self {
-        Self { table_set: 0, mpt_index: random.random_range(0..1 << 24), epoch: random.random_range(0..1 << 14) }
+        Self { table_set: 0, mpt_index: random.random_range(0..1 << 24), epoch: random.random_range(0..1 << 30) }
     }
 }
 
@@ -539,7 +539,7 @@ impl Rig {
             let owner = Owner {
                 table_set: field("table_set")? as u8,
                 mpt_index: field("mpt_index")? as u32,
-                epoch: field("epoch")? as u16,
+                epoch: field("epoch")? as u32,
             };
             let (virtual_page, page) = (field("virtual_page")? as u32, field("page")? as u64);
             self.filled.push((fill.cycle, Fill { owner, virtual_page, page }));
@@ -1150,7 +1150,7 @@ fn a_walk_begins_at_the_deepest_table_that_is_known() -> Result<(), Error> {
             // Neither another owner, nor an older or a newer epoch, nor the context port, nor an index beyond the table.
             for owner in [
                 Owner { epoch: owner.epoch + 1, ..owner },
-                Owner { epoch: owner.epoch ^ 0x2000, ..owner },
+                Owner { epoch: owner.epoch ^ 0x2000_0000, ..owner },
                 Owner { mpt_index: owner.mpt_index + 128, ..owner },
                 Owner { mpt_index: owner.mpt_index | 1 << 23, ..owner },
             ] {
@@ -1311,7 +1311,7 @@ fn shared_tables_are_cached_and_never_stale() -> Result<(), Error> {
             for version in 0..6 {
                 let regions: Vec<_> = (0..REGIONS)
                     .map(|number| {
-                        let owner = Owner { table_set: 0, mpt_index: number * 37, epoch: version as u16 };
+                        let owner = Owner { table_set: 0, mpt_index: number * 37, epoch: version as u32 };
                         let root = 0x1000_0000_0000 + (u64::from(number) << 24) + 8 * u64::from(number % 8);
                         // The tables of the version before are used no more.
                         Region::new(&mut rig, owner, (number % 4) as u8, root, COUNT, version)

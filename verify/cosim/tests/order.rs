@@ -16,20 +16,20 @@ const HELD_CYCLES: u64 = 1;
 /// Cycles without a piece, with everything coming back, after which the block counts as stuck.
 const STUCK_CYCLES: u64 = 5_000;
 /// Fields that every piece has from its request.
-const COPIED: [&str; 11] = [
+const COPIED: [&str; 8] = ["status", "hop", "is_translated", "is_empty", "index_low", "hop_num", "ba_pg_sz", "is_flat"];
+const HELD_FIELDS: [&str; 11] = [
+    "tag",
+    "function",
+    "is_remote",
+    "admission",
     "table_set",
     "mpt_index",
-    "status",
-    "hop",
-    "is_translated",
-    "is_empty",
+    "last",
     "page_shift",
-    "hop_num",
-    "ba_pg_sz",
-    "is_flat",
+    "root",
+    "page_count",
     "epoch",
 ];
-const HELD_FIELDS: [&str; 6] = ["tag", "function", "is_remote", "admission", "root", "page_count"];
 
 /// A request, in order of admission.
 struct Request {
@@ -87,7 +87,11 @@ struct Rig {
     /// Request and number of the piece that comes next.
     next: (usize, u64),
     walks: u32,
-    long_slots: u32,
+    /// Slots in use of the long requests of either turn.
+    long_slots: [u32; 2],
+    /// Turn of the next long request, and of the one that is drained.
+    long_turn: usize,
+    drained_turn: usize,
     /// Contexts in use, in turn: number, and whether all pieces were sent and the request is long.
     contexts: VecDeque<(u32, bool, bool)>,
     held_due: VecDeque<(u64, Beat)>,
@@ -100,7 +104,7 @@ const INPUTS: [&str; 8] = [
     "walk_unused",
     "single_place_freed",
     "slot_freed",
-    "long_finished",
+    "slot_freed_turn",
     "context_freed",
     "context_freed_number",
 ];
@@ -127,7 +131,9 @@ impl Rig {
             places_freed: 0,
             next: (0, 0),
             walks: 0,
-            long_slots: 0,
+            long_slots: [0; 2],
+            long_turn: 0,
+            drained_turn: 0,
             contexts: VecDeque::new(),
             held_due: VecDeque::new(),
             piece_cycles: Vec::new(),
@@ -143,7 +149,8 @@ impl Rig {
         self.requests.clear();
         self.waiting.clear();
         (self.arrived, self.places_freed, self.next) = (0, 0, (0, 0));
-        (self.walks, self.long_slots) = (0, 0);
+        (self.walks, self.long_slots) = (0, [0; 2]);
+        (self.long_turn, self.drained_turn) = (0, 0);
         self.contexts.clear();
         self.held_due.clear();
         self.piece_cycles.clear();
@@ -199,7 +206,6 @@ impl Rig {
             ("held", number),
             ("order", place as u128 % u128::from(self.config.admitted_max())),
             ("va", request.va.into()),
-            ("last", (request.last() as u32).into()),
             ("status", if request.is_translated { 0 } else { status.into() }),
             ("is_translated", request.is_translated.into()),
             ("is_empty", (request.length == 0).into()),
@@ -231,15 +237,17 @@ impl Rig {
         let walk_ended = self.walks > 0 && self.chance(manners.returns);
         let walk_unused = self.walks > 1 && self.chance(manners.returns);
         self.walks -= u32::from(walk_ended) + u32::from(walk_unused);
-        let slot_freed = self.long_slots > 0 && self.chance(manners.returns);
-        self.long_slots -= u32::from(slot_freed);
+        let turn = self.drained_turn;
+        let slot_freed = self.long_slots[turn] > 0 && self.chance(manners.returns);
+        self.long_slots[turn] -= u32::from(slot_freed);
         let context = match self.contexts.front() {
-            Some((context, true, is_long)) if !is_long || self.long_slots == 0 => Some((*context, *is_long)),
+            Some((context, true, is_long)) if !is_long || self.long_slots[turn] == 0 => Some((*context, *is_long)),
             _ => None,
         };
         let context = context.filter(|_| self.chance(manners.returns));
-        if context.is_some() {
+        if let Some((_, is_long)) = context {
             self.contexts.pop_front();
+            self.drained_turn ^= usize::from(is_long);
         }
         // Nothing of a single response matters here.
         let noise = self.random.random_range(0..2);
@@ -250,7 +258,7 @@ impl Rig {
                 "single_place_freed" => noise,
                 "gap_wanted" => 0,
                 "slot_freed" => slot_freed.into(),
-                "long_finished" => context.is_some_and(|(_, is_long)| is_long).into(),
+                "slot_freed_turn" => turn as u64,
                 "context_freed" => context.is_some().into(),
                 _ => context.map_or(0, |(context, _)| context.into()),
             };
@@ -284,12 +292,10 @@ impl Rig {
         let page_mask = (1u64 << request.page_shift) - 1;
         let page_start = (request.va & !page_mask) + (number << request.page_shift);
         let va = if is_first { request.va } else { page_start };
-        let last = if is_last { request.last() } else { page_start | page_mask };
         let context = place as u32 % self.config.split_contexts;
         let counted = |name: &str| Ok::<_, Error>((beat.get(name)? + u128::from(number)) & 0xffff_ffff);
         let mut fields = vec![
             ("va", va.into()),
-            ("last", (last as u32).into()),
             ("virtual_page", counted("virtual_page")?),
             ("page_index", counted("page_index")?),
             ("is_split", 1),
@@ -309,14 +315,15 @@ impl Rig {
         self.walks += 1;
         assert!(self.walks <= self.config.request_walks(), "walks");
         if is_first {
-            let is_other_open = self.contexts.iter().any(|(_, _, is_long)| *is_long);
-            assert!(!(is_long && is_other_open), "a second long request is open");
+            let others = self.contexts.iter().filter(|(_, _, is_long)| *is_long).count();
+            assert!(!(is_long && others > 1), "a third long request is open");
             self.contexts.push_back((context, false, is_long));
             assert!(self.contexts.len() <= self.config.split_contexts as usize, "contexts");
         }
         if is_long {
-            self.long_slots += 1;
-            assert!(self.long_slots <= slots, "slots");
+            self.long_slots[self.long_turn] += 1;
+            assert!(self.long_slots[self.long_turn] <= slots, "slots");
+            self.long_turn ^= usize::from(is_last);
         }
         if is_last {
             self.contexts.back_mut().expect("the request has a context").1 = true;

@@ -15,22 +15,8 @@ const HELD_CYCLES: u64 = 1;
 /// Cycles from a pulse that gives a place back to the first piece that can use it: if it is a place of a kind of which one
 /// is kept in reserve, together with another one.
 const REUSE_CYCLES: u64 = 2;
-/// The same for the end of a long request.
-const LONG_REUSE_CYCLES: u64 = 1;
 /// Fields that every piece has from its request.
-const COPIED: [&str; 11] = [
-    "table_set",
-    "mpt_index",
-    "status",
-    "hop",
-    "is_translated",
-    "is_empty",
-    "page_shift",
-    "hop_num",
-    "ba_pg_sz",
-    "is_flat",
-    "epoch",
-];
+const COPIED: [&str; 8] = ["status", "hop", "is_translated", "is_empty", "index_low", "hop_num", "ba_pg_sz", "is_flat"];
 
 /// A request.
 #[derive(Clone, Copy, Debug)]
@@ -58,15 +44,12 @@ impl Request {
         (((end - 1) >> self.page_shift) - (u128::from(self.va) >> self.page_shift) + 1) as u64
     }
 
-    /// First and last address of piece `number`.
-    fn piece(&self, number: u64) -> (u64, u64) {
-        let last = self.va.wrapping_add(self.length).wrapping_sub(1);
+    /// First address of piece `number`.
+    fn piece(&self, number: u64) -> u64 {
         if !self.is_translated {
-            return (self.va, last);
+            return self.va;
         }
-        let page = (self.va >> self.page_shift) + number;
-        let page_start = page << self.page_shift;
-        (page_start.max(self.va), (page_start | ((1 << self.page_shift) - 1)).min(last))
+        (((self.va >> self.page_shift) + number) << self.page_shift).max(self.va)
     }
 }
 
@@ -139,7 +122,8 @@ struct Rig {
     gap_was_wanted: bool,
     walk: Places,
     single: Places,
-    slots: Places,
+    /// Slots of the long requests of either turn.
+    slots: [Places; 2],
     contexts: Places,
     /// Contexts in use.
     in_use: Vec<u128>,
@@ -147,9 +131,10 @@ struct Rig {
     sent: Vec<(u64, u128)>,
     /// Contexts given back, with the cycle.
     given: VecDeque<(u64, u128)>,
-    /// The long request that is open: its context, and whether all of it was sent.
-    long: Option<(u128, bool)>,
-    /// No long request is finished.
+    /// The long requests that are open: context, turn, and whether all of it was sent. The first one is drained.
+    long: VecDeque<(u128, usize, bool)>,
+    long_turn: usize,
+    /// No long request is drained to its end.
     holds_long: bool,
     /// The longest time that a place is taken, in cycles.
     delay_cycles: u64,
@@ -167,7 +152,19 @@ struct Rig {
     waits_cycles: Vec<u64>,
 }
 
-const HELD_FIELDS: [&str; 6] = ["tag", "function", "is_remote", "admission", "root", "page_count"];
+const HELD_FIELDS: [&str; 11] = [
+    "tag",
+    "function",
+    "is_remote",
+    "admission",
+    "table_set",
+    "mpt_index",
+    "last",
+    "page_shift",
+    "root",
+    "page_count",
+    "epoch",
+];
 
 const INPUTS: [&str; 8] = [
     "gap_wanted",
@@ -175,7 +172,7 @@ const INPUTS: [&str; 8] = [
     "walk_unused",
     "single_place_freed",
     "slot_freed",
-    "long_finished",
+    "slot_freed_turn",
     "context_freed",
     "context_freed_number",
 ];
@@ -204,12 +201,13 @@ impl Rig {
             gap_was_wanted: false,
             walk: Places::new(config.request_walks()),
             single: Places::new(config.response_depth),
-            slots: Places::new(config.split_pages),
+            slots: [0; 2].map(|_| Places::new(config.split_pages)),
             contexts: Places::new(config.split_contexts),
             in_use: Vec::new(),
             sent: Vec::new(),
             given: VecDeque::new(),
-            long: None,
+            long: VecDeque::new(),
+            long_turn: 0,
             holds_long: false,
             delay_cycles: 0,
             coming: VecDeque::new(),
@@ -231,12 +229,13 @@ impl Rig {
     fn reset(&mut self) -> Result<(), Error> {
         self.walk = Places::new(self.config.request_walks());
         self.single = Places::new(self.config.response_depth);
-        self.slots = Places::new(self.config.split_pages);
+        self.slots = [0; 2].map(|_| Places::new(self.config.split_pages));
         self.contexts = Places::new(self.config.split_contexts);
         self.in_use.clear();
         self.sent.clear();
         self.given.clear();
-        self.long = None;
+        self.long.clear();
+        self.long_turn = 0;
         self.coming.clear();
         self.held_due.clear();
         (self.requests, self.queue_freed, self.next_held) = (0, 0, 0);
@@ -266,14 +265,12 @@ impl Rig {
         self.next_held = (self.next_held + 1) % (2 * self.config.admitted_max());
         let shape = self.bench[held].channel().shape().clone();
         let held_beat = Beat::random_with(&shape, &[("number", number)], &mut self.random)?;
-        let last = request.va.wrapping_add(request.length).wrapping_sub(1);
         let (any_status, any_pages, any_shift) =
             (self.random.random_range(0..=22), self.random.random_range(0..1 << 20), self.random.random_range(0..=18));
         let is_translated = request.is_translated;
         let values = [
             ("held", number),
             ("va", request.va.into()),
-            ("last", (last as u32).into()),
             ("status", if is_translated { 0 } else { any_status }),
             ("is_translated", is_translated.into()),
             ("is_empty", u128::from(request.length == 0)),
@@ -313,17 +310,18 @@ impl Rig {
         let [walk_ended, walk_unused] = [self.walk.give(now), self.walk.give(now)];
         // One walk that comes back pulses either input.
         let swaps = walk_ended && !walk_unused && self.random.random();
-        let slot_freed = self.slots.give(now);
-        let is_drained = self.slots.due.is_empty();
-        let mut long_finished = false;
-        if let Some((context, true)) = self.long
-            && is_drained
-            && !self.holds_long
-            && (self.delay_cycles == 0 || self.random.random_range(0..3) == 0)
-        {
-            long_finished = true;
-            self.sent.push((now, context));
-            self.long = None;
+        let mut slot_freed = false;
+        let mut freed_turn = self.random.random_range(0..2);
+        if let Some(&(context, turn, is_sent)) = self.long.front() {
+            let is_end = is_sent && self.slots[turn].due.len() == 1;
+            slot_freed = !(is_end && self.holds_long) && self.slots[turn].give(now);
+            if slot_freed {
+                freed_turn = turn;
+                if is_end {
+                    self.sent.push((now, context));
+                    self.long.pop_front();
+                }
+            }
         }
         let context = match self.sent.iter().position(|(due, _)| *due <= now) {
             Some(position) if !self.contexts.is_held => Some(self.sent.swap_remove(position).1),
@@ -340,7 +338,7 @@ impl Rig {
             ("walk_unused", u64::from(walk_unused | swaps)),
             ("single_place_freed", self.single.give(now).into()),
             ("slot_freed", slot_freed.into()),
-            ("long_finished", long_finished.into()),
+            ("slot_freed_turn", freed_turn as u64),
             ("context_freed", context.is_some().into()),
             ("context_freed_number", context.unwrap_or(any_context) as u64),
         ] {
@@ -380,7 +378,7 @@ impl Rig {
         let is_split = pages > 1;
         let is_long = pages > self.config.split_pages.into();
         let (is_first, is_last) = (number == 0, number + 1 == pages);
-        let (va, last) = request.piece(number);
+        let va = request.piece(number);
         if is_split && is_first {
             coming.context = piece.get("split_context")?;
             while self.given.front().is_some_and(|(cycle, _)| cycle + REUSE_CYCLES <= now) {
@@ -399,7 +397,6 @@ impl Rig {
         let counted = |name: &str| Ok::<_, Error>((coming.beat.get(name)? + u128::from(number)) & 0xffff_ffff);
         let mut fields = vec![
             ("va", va.into()),
-            ("last", (last as u32).into()),
             ("virtual_page", counted("virtual_page")?),
             ("page_index", counted("page_index")?),
             ("is_split", is_split.into()),
@@ -424,13 +421,14 @@ impl Rig {
         let due = self.due(now);
         if is_long {
             if is_first {
-                assert!(self.long.is_none(), "a second long request began in cycle {now}");
-                self.long = Some((coming.context, false));
+                assert!(self.long.len() < 2, "a third long request began in cycle {now}");
+                self.long.push_back((coming.context, self.long_turn, false));
             }
-            self.slots.take(now, "slots");
-            self.slots.due.push(due);
+            self.slots[self.long_turn].take(now, "slots");
+            self.slots[self.long_turn].due.push(due);
             if is_last {
-                self.long = Some((coming.context, true));
+                self.long.back_mut().expect("it is open").2 = true;
+                self.long_turn = 1 - self.long_turn;
             }
         } else if is_split {
             if is_last {
@@ -705,38 +703,46 @@ fn pieces_stop_when_places_of_a_kind_are_used_up() -> Result<(), Error> {
 
         // Slots of a long request.
         rig.reset()?;
-        rig.slots.is_held = true;
+        rig.slots[0].is_held = true;
         let long = rig.request_of(3 * split_pages);
         rig.send(long)?;
         rig.run(100)?;
-        check_reserve(&mut rig, |rig| &mut rig.slots, config.split_pages)
+        check_reserve(&mut rig, |rig| &mut rig.slots[0], config.split_pages)
     })
 }
 
 #[test]
-fn a_long_request_waits_for_the_end_of_another() -> Result<(), Error> {
+fn a_long_request_begins_while_another_is_drained() -> Result<(), Error> {
     DESIGNS.into_iter().try_for_each(|design| {
         let mut rig = Rig::new(design, 6)?;
         let split_pages = u64::from(rig.config.split_pages);
         rig.holds_long = true;
-        // The longest request that is not long goes on meanwhile.
         for pages in [split_pages + 1, split_pages, 1, 2 * split_pages, 1] {
             let request = rig.request_of(pages);
             rig.send(request)?;
         }
-        rig.run(12 * split_pages)?;
-        // The last two wait, in order.
-        assert_eq!(rig.piece_cycles.len() as u64, 2 * split_pages + 2);
-        rig.holds_long = false;
-        let released = rig.bench.cycles();
-        rig.cycle()?;
-        rig.holds_long = true;
-        rig.run(12 * split_pages)?;
-        assert_eq!(rig.piece_cycles[2 * split_pages as usize + 2], released + LONG_REUSE_CYCLES);
-        assert!(rig.coming.is_empty());
+        rig.run(16 * split_pages)?;
+        // Of the second long one, as much as there are slots.
+        assert_eq!(rig.piece_cycles.len() as u64, 3 * split_pages + 2);
         rig.holds_long = false;
         rig.finish(1000)
     })
+}
+
+#[test]
+fn long_requests_come_without_a_gap() -> Result<(), Error> {
+    let mut rig = Rig::new(&dut::PAGE_SPLIT_DEFAULT, 9)?;
+    let split_pages = u64::from(rig.config.split_pages);
+    let pages = [split_pages + 1, split_pages + 1, 2 * split_pages, 1, split_pages + 5, split_pages + 1, 300, 2, 100];
+    for pages in pages {
+        let request = rig.request_of(pages);
+        rig.send(request)?;
+    }
+    rig.finish(2000)?;
+    assert_eq!(rig.piece_cycles.len() as u64, pages.iter().sum::<u64>());
+    let gap = rig.piece_cycles.windows(2).position(|pair| pair[1] > pair[0] + 1);
+    assert_eq!(gap, None, "a gap behind that piece");
+    Ok(())
 }
 
 #[test]

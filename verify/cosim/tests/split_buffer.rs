@@ -169,6 +169,8 @@ struct Open {
     /// Walks that are not answered.
     walks: usize,
     is_long: bool,
+    /// Which of the two long requests that may be open.
+    turn: usize,
 }
 
 /// A request on its way through the page split.
@@ -198,6 +200,7 @@ struct Rig {
     context_freed: Output,
     context_freed_number: Output,
     slot_freed: Output,
+    slot_freed_turn: Output,
     long_finished: Output,
     /// Chance in 100 of a gap before a piece.
     gap_percent: u32,
@@ -210,8 +213,11 @@ struct Rig {
     /// Free contexts; the one that became free last is taken first.
     free: Vec<u64>,
     open: Vec<Open>,
-    long_slots: u64,
-    long_slots_freed: usize,
+    /// Slots in use, and slots that came back, of the long requests of either turn.
+    long_slots: [u64; 2],
+    long_slots_freed: [usize; 2],
+    /// Turn of the next long request.
+    long_turn: usize,
     /// Results of walks with the cycle from which they may be given.
     walks: Vec<(u64, Beat)>,
     is_holding_walks: bool,
@@ -246,6 +252,7 @@ impl Rig {
             context_freed: bench.model().output("context_freed")?,
             context_freed_number: bench.model().output("context_freed_number")?,
             slot_freed: bench.model().output("slot_freed")?,
+            slot_freed_turn: bench.model().output("slot_freed_turn")?,
             long_finished: bench.model().output("long_finished")?,
             gap_percent: 0,
             other_percent: 30,
@@ -254,8 +261,9 @@ impl Rig {
             staged: None,
             free: Vec::new(),
             open: Vec::new(),
-            long_slots: 0,
-            long_slots_freed: 0,
+            long_slots: [0; 2],
+            long_slots_freed: [0; 2],
+            long_turn: 0,
             walks: Vec::new(),
             is_holding_walks: false,
             next_tag: 0,
@@ -292,8 +300,9 @@ impl Rig {
         self.staged = None;
         self.free = (0..self.config.split_contexts.into()).collect();
         self.open.clear();
-        self.long_slots = 0;
-        self.long_slots_freed = 0;
+        self.long_slots = [0; 2];
+        self.long_slots_freed = [0; 2];
+        self.long_turn = 0;
         self.walks.clear();
         self.expected.clear();
         self.receiving = None;
@@ -314,8 +323,9 @@ impl Rig {
     fn begin(&mut self) -> Result<(), Error> {
         let Some((_, request)) = self.queue.front() else { return Ok(()) };
         let is_long = request.pieces.len() > self.config.split_pages as usize;
-        let is_long_open = self.open.iter().any(|open| open.is_long);
-        if is_long && is_long_open || self.free.is_empty() {
+        let turn = self.long_turn;
+        let is_turn_open = self.open.iter().any(|open| open.is_long && open.turn == turn);
+        if is_long && is_turn_open || self.free.is_empty() {
             return Ok(());
         }
         let (tag, request) = self.queue.pop_front().expect("there is a request");
@@ -329,8 +339,10 @@ impl Rig {
         let shape = self.bench[self.looked_up].channel().shape().clone();
         let header = Beat::random_with(&shape, &[("tag", tag)], &mut self.random)?;
         let pieces = request.pieces.len();
-        self.open.push(Open { tag, context, sent: 0, pieces, walks: 0, is_long });
-        self.long_slots_freed = if is_long { 0 } else { self.long_slots_freed };
+        self.open.push(Open { tag, context, sent: 0, pieces, walks: 0, is_long, turn });
+        if is_long {
+            self.long_slots_freed[turn] = 0;
+        }
         self.expected.insert(tag, (header.clone(), request.segments(self.controls).into(), 0));
         let first_cycle = self.bench.cycles() + 1;
         self.sending = Some(Sending { request, header, context, next: 0, misses: 0, first_cycle });
@@ -353,7 +365,7 @@ impl Rig {
         let pieces = sending.request.pieces.len();
         let is_long = pieces > slots as usize;
         let is_gap = sending.next > 0 && self.random.random_range(0..100) < self.gap_percent;
-        if is_gap || is_long && self.long_slots == slots {
+        if is_gap || is_long && self.long_slots[self.long_turn] == slots {
             return Ok(());
         }
         let number = sending.next;
@@ -413,7 +425,8 @@ impl Rig {
         } else {
             None
         };
-        self.long_slots += u64::from(is_long);
+        self.long_slots[self.long_turn] += u64::from(is_long);
+        self.long_turn ^= usize::from(is_long && is_last);
         sending.next += 1;
         if is_last {
             self.sending = None;
@@ -496,8 +509,9 @@ impl Rig {
     fn check_pulses(&mut self) {
         let is_set = |rig: &Self, output| rig.bench.model().get(output) == 1;
         if is_set(self, self.slot_freed) {
-            self.long_slots = self.long_slots.checked_sub(1).expect("a slot comes back once");
-            self.long_slots_freed += 1;
+            let turn = self.bench.model().get(self.slot_freed_turn) as usize;
+            self.long_slots[turn] = self.long_slots[turn].checked_sub(1).expect("a slot comes back once");
+            self.long_slots_freed[turn] += 1;
         }
         let is_long_finished = is_set(self, self.long_finished);
         if !is_set(self, self.context_freed) {
@@ -510,7 +524,8 @@ impl Rig {
         assert_eq!((open.sent, open.walks), (open.pieces, 0), "request {} is not over", open.tag);
         assert_eq!(is_long_finished, open.is_long);
         if open.is_long {
-            assert_eq!((self.long_slots_freed, self.long_slots), (open.pieces, 0), "slots of a long request");
+            let counts = (self.long_slots_freed[open.turn], self.long_slots[open.turn]);
+            assert_eq!(counts, (open.pieces, 0), "slots of a long request");
         }
         self.free.push(context);
     }
@@ -576,7 +591,7 @@ impl Rig {
         }
         self.run(5)?;
         assert_eq!(self.free.len(), self.config.split_contexts as usize, "every context comes back");
-        assert_eq!(self.long_slots, 0, "every slot comes back");
+        assert_eq!(self.long_slots, [0; 2], "every slot comes back");
         Ok(())
     }
 
@@ -1057,6 +1072,52 @@ fn a_long_request_is_drained_at_one_piece_per_cycle() -> Result<(), Error> {
         rig.finish(pieces + 100)?;
         let cycles = rig.beat_cycle - start;
         assert!(cycles < pieces + 30, "{}: {pieces} pieces in {cycles} cycles", design.name);
+    }
+    Ok(())
+}
+
+#[test]
+fn long_requests_are_drained_without_a_gap_between_them() -> Result<(), Error> {
+    let mut rig = Rig::new(&dut::SPLIT_BUFFER_DEFAULT, 46, UNMERGED, Stall::NEVER)?;
+    let slots = u64::from(rig.config.split_pages);
+    let mut beat_cycles = Vec::new();
+    let requests = [slots + 1, 8 * slots, slots + 1, 3 * slots, slots + 7, 2 * slots];
+    for pieces in requests {
+        rig.push(Request::new((0..pieces).map(|page| Piece::hit(page << 13, 0x1000)).collect()))?;
+    }
+    let end = rig.bench.cycles() + 2000;
+    while rig.is_busy() {
+        let before = rig.beats;
+        rig.cycle()?;
+        assert!(rig.bench.cycles() < end, "{} beats", rig.beats);
+        beat_cycles.extend((before < rig.beats).then_some(rig.beat_cycle));
+    }
+    assert_eq!(beat_cycles.len() as u64, requests.iter().sum::<u64>());
+    assert_eq!(beat_cycles.windows(2).position(|pair| pair[1] > pair[0] + 1), None, "a gap behind that beat");
+    rig.finish(10)
+}
+
+#[test]
+fn a_walk_may_hold_up_the_end_of_one_of_two_long_requests() -> Result<(), Error> {
+    for design in DESIGNS.into_iter().chain([ORDERED]) {
+        let mut rig = Rig::new(design, 47, UNMERGED, Stall::NEVER)?;
+        let slots = u64::from(rig.config.split_pages);
+        let mut random = rig.bench.random();
+        // A late walk in the first request's last pieces or in the second one's first pieces.
+        for position in slots - 2..=slots + 4 {
+            for delay_cycles in [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 30] {
+                let mut pieces: Vec<_> = (0..2 * slots + 2).map(|number| Piece::hit(number << 13, 0x1000)).collect();
+                pieces[position as usize].is_miss = true;
+                for (first, length) in [(0, slots as usize + 1), (slots as usize + 1, slots as usize + 1)] {
+                    let pieces = pieces[first..first + length].to_vec();
+                    rig.push(Request { pieces, walk_times: WalkTimes::AfterPiece(delay_cycles..delay_cycles + 1) })?;
+                }
+                if random.random_range(0..3) == 0 {
+                    rig.push(Request::random(2, 50, 0, &mut random))?;
+                }
+            }
+        }
+        rig.finish(60_000)?;
     }
     Ok(())
 }

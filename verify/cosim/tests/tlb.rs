@@ -28,7 +28,7 @@ const USE_CYCLES: u64 = 3;
 /// A fill tells pages apart by their names beyond the set number, folded to that many bits.
 const FILL_COMPARES_BITS: u32 = 17;
 /// Bits of the epochs in a key.
-const EPOCH_BITS: u32 = 14;
+const EPOCH_BITS: u32 = 30;
 
 /// A page of a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -194,16 +194,26 @@ struct Expected {
 }
 
 /// What comes with a piece on `held`.
-const HELD_FIELDS: [&str; 6] = ["tag", "function", "is_remote", "admission", "root", "page_count"];
-/// What a walk begins with of the piece, and the piece's field.
-const START_FIELDS: [(&str, &str); 6] = [
-    ("table_set", "table_set"),
-    ("mpt_index", "mpt_index"),
-    ("epoch", "epoch"),
-    ("hop", "hop_num"),
-    ("ba_pg_sz", "ba_pg_sz"),
-    ("index", "page_index"),
+const HELD_FIELDS: [&str; 11] = [
+    "tag",
+    "function",
+    "is_remote",
+    "admission",
+    "table_set",
+    "mpt_index",
+    "last",
+    "page_shift",
+    "root",
+    "page_count",
+    "epoch",
 ];
+
+/// Of it, what the piece says of itself.
+const OWN_FIELDS: [&str; 5] = ["epoch", "table_set", "mpt_index", "last", "page_shift"];
+/// What a walk begins with of the piece, and the piece's field.
+const START_FIELDS: [(&str, &str); 3] = [("hop", "hop_num"), ("ba_pg_sz", "ba_pg_sz"), ("index", "page_index")];
+/// What a walk begins with of what is held.
+const START_OF_HELD: [&str; 3] = ["table_set", "mpt_index", "epoch"];
 
 struct Rig {
     bench: Bench,
@@ -321,19 +331,20 @@ impl Rig {
         Ok(found)
     }
 
-    fn push_piece(&mut self, piece: Piece, held: Vec<u128>, found: Option<u64>) -> Result<(), Error> {
+    fn push_piece(&mut self, piece: Piece, mut held: Vec<u128>, found: Option<u64>) -> Result<(), Error> {
         let cycle = self.bench.cycles();
         let last = piece.va.wrapping_add(piece.length).wrapping_sub(1);
+        // A piece up to the end of its page need not be the last one of its request.
+        let is_to_end = piece.is_translated && last & piece.page.offset_mask() == piece.page.offset_mask();
+        let is_last = !is_to_end || self.random.random();
+        let index_bits = self.config.tlb_sets - 1;
         let values = [
-            ("epoch", piece.page.epoch.into()),
-            ("table_set", piece.page.table_set.into()),
-            ("mpt_index", piece.page.mpt_index.into()),
+            ("index_low", u128::from(piece.page.mpt_index & index_bits)),
             ("va", piece.va.into()),
-            ("last", (last as u32).into()),
+            ("is_last", is_last.into()),
             ("status", piece.status.into()),
             ("is_translated", piece.is_translated.into()),
             ("is_empty", u128::from(piece.length == 0)),
-            ("page_shift", u128::from(piece.page.shift - 12)),
             ("virtual_page", (piece.page.number as u32).into()),
             ("is_flat", piece.is_flat.into()),
             ("page_index", piece.page_index.into()),
@@ -341,6 +352,18 @@ impl Rig {
         let shape = self.bench[self.pieces].channel().shape().clone();
         let beat = Beat::random_with(&shape, &values, &mut self.random)?;
         self.bench[self.pieces].push(beat.clone());
+        let last = if is_last { last as u32 } else { self.random.random() };
+        let own: [u128; OWN_FIELDS.len()] = [
+            piece.page.epoch.into(),
+            piece.page.table_set.into(),
+            piece.page.mpt_index.into(),
+            last.into(),
+            (piece.page.shift - 12).into(),
+        ];
+        for (name, value) in OWN_FIELDS.into_iter().zip(own) {
+            let position = self.held.iter().position(|(held, _, _)| *held == name).expect("a field of `held`");
+            held[position] = value;
+        }
         self.expected.push_back(Expected { cycle, piece, beat, held, found });
         if piece.is_translated {
             self.pulses.push_back((cycle + PULSE_CYCLES, found.is_some()));
@@ -402,6 +425,10 @@ impl Rig {
         assert_eq!(answer.is_some(), expected.is_some(), "an answer in cycle {now}");
         let (Some(answer), Some(expected)) = (answer, expected) else { return Ok(()) };
         let Expected { piece, beat, found, held, .. } = expected;
+        let of_held = |name: &str| {
+            let position = self.held.iter().position(|(held, _, _)| *held == name);
+            position.map(|position| held[position])
+        };
         self.hits += u32::from(found.is_some());
         self.misses += u32::from(piece.is_translated && found.is_none());
 
@@ -416,7 +443,7 @@ impl Rig {
         let mut special: HashMap<&str, u128> = [
             ("length", if is_error { 0 } else { piece.length.into() }),
             ("is_miss", is_miss.into()),
-            ("offset", offset.into()),
+            ("offset", if piece.is_translated { offset.into() } else { u128::from(piece.va & 0xfff) }),
         ]
         .into();
         if !is_miss {
@@ -424,8 +451,7 @@ impl Rig {
         }
         for field in answer.beat.shape().fields() {
             let name = field.name.as_str();
-            let held_value = self.held.iter().position(|(held, _, _)| *held == name).map(|position| held[position]);
-            let Some(value) = held_value.or(special.get(name).copied()).or_else(|| beat.get(name).ok()) else {
+            let Some(value) = of_held(name).or(special.get(name).copied()).or_else(|| beat.get(name).ok()) else {
                 assert!(name == "address", "field {name} is unknown");
                 continue;
             };
@@ -443,6 +469,9 @@ impl Rig {
         let held = |name: &str| held[HELD_FIELDS.iter().position(|held| *held == name).expect("it is held")];
         for (name, of_piece) in START_FIELDS {
             assert_eq!(field(name)?, beat.get(of_piece)?, "start_{name}");
+        }
+        for name in START_OF_HELD {
+            assert_eq!(field(name)?, held(name), "start_{name}");
         }
         assert_eq!(field("root")?, held("root") << 3);
         assert_eq!(field("count")?, held("page_count"));
