@@ -251,6 +251,7 @@ impl PageSplit {
             va: (last_of_page + 1).concat(b.literal(0, 12)),
             pages_minus_one: current.pages_minus_one - 1,
             virtual_page: current.virtual_page + 1,
+            page_index: current.page_index + 1,
             ..current
         };
         let next_valid = load.mux(waiting.valid, b.flag(true));

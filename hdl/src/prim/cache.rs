@@ -228,7 +228,7 @@ impl<'a> Cache<'a> {
         let found: Vec<_> = parts.iter().map(|memory| memory.read(set, always)).collect();
         let s1_key = lookup.key.high_bits(tag_bits).delay(&named("s1_key"));
         let s1_set = set.delay(&named("s1_set"));
-        let s1_valid = lookup.valid.delay_reset(&named("s1_valid"));
+        let s1_valid = (lookup.valid & !clean.busy).delay_reset(&named("s1_valid"));
         let s1_part = always.concat(fold(s1_key, part_bits));
         let s1_matches: Vec<_> = found.iter().map(|tag| tag.is_valid.concat(tag.key).eq_wide(s1_part)).collect();
         let s1_way = first_set(&s1_matches, way_bits).named(&named("s1_way"));

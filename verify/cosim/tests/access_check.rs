@@ -434,6 +434,8 @@ fn check(expected: &Expected, beat: &Beat) -> Result<(), Error> {
         let shift = case.entry.page_shift;
         let first_page = u128::from(va) >> shift;
         let last_page = (u128::from(va) + u128::from(length) - 1) >> shift;
+        let page_index = first_page - (u128::from(case.entry.va) >> shift);
+        assert!(page_index < 1 << 32, "the region has at most 2^32 pages");
         fields.extend([
             ("may_have_more", u128::from(last_page > first_page)),
             ("pages_minus_one", last_page - first_page),
