@@ -222,6 +222,7 @@ impl Core {
         mpt_cache.drive("lookup_table_set", lookup.table_set);
         mpt_cache.drive("lookup_index", lookup.index);
         mpt_cache.drive("lookup_is_replay", lookup.is_replay);
+        mpt_cache.drive("lookup_must_miss", lookup.must_miss);
         mpt_cache.drive("lookup_epoch", key_decoder.output("lookup_noted_epoch", REGION_EPOCH_BITS));
         wire(mpt_cache, "found", access_check, "found");
         access_check.drive("page_shift", mpt_cache.output("page_shift", 5));
@@ -253,6 +254,7 @@ impl Core {
         wire(entry_decode, "decoded_valid", key_decoder, "decoded_valid");
         drive_channel(key_decoder, "decoded", entry_decode.channel("decoded", Lookup::widths(config)));
         wire(entry_decode, "fill_valid", mpt_cache, "fill_valid");
+        wire(mpt_cache, "fill_lost", entry_decode, "fill_lost");
         drive_channel(mpt_cache, "fill", entry_decode.channel("fill", MptFill::widths(config)));
         mpt_cache.drive("fill_page_shift", entry_decode.output("fill_page_shift", 5));
         drive_channel(mpt_cache, "fill_line", entry_decode.channel("fill_line", MptLine::widths(config)));

@@ -40,7 +40,7 @@ pub struct EntryDecode;
 impl EntryDecode {
     /// Builds the module `entry_decode` and gives its name.
     ///
-    /// Inputs `page_shift_base_<k>` hold `page_shift_base - 12` of table set `k`.
+    /// Input `fill_lost` tells that the fill of the cycle before is not entered; inputs `page_shift_base_<k>` hold `page_shift_base - 12` of table set `k`.
     pub fn build<'a>(design: &Design<'a>, config: &Config) -> String {
         let b = design.module("entry_decode");
         let replay_valid = b.input("replay_valid", 1);
@@ -53,11 +53,12 @@ impl EntryDecode {
         let is_valid = get(mpt_entry::ST).is(STATE_VALID.into());
         let is_fetched = replay.status.none();
         b.output("fill_valid", replay_valid & is_fetched & is_valid);
+        let is_foreign = get(mpt_entry::PD).low_bits(PD_BUCKET_BITS).ne(replay.pd.low_bits(PD_BUCKET_BITS));
         let fill = MptFill {
             table_set: replay.table_set,
             index: replay.index,
             epoch: replay.epoch.low_bits(REGION_EPOCH_BITS),
-            is_foreign: get(mpt_entry::PD).low_bits(PD_BUCKET_BITS).ne(replay.pd.low_bits(PD_BUCKET_BITS)),
+            is_foreign,
         };
         output_channel(b, "fill", fill);
         let lookup = Lookup {
@@ -72,6 +73,7 @@ impl EntryDecode {
             length: replay.length,
             index: replay.index,
             is_replay: b.flag(true),
+            must_miss: is_foreign,
             status: (is_fetched & !is_valid)
                 .mux(b.literal(Status::EntryState.code().into(), STATUS_BITS), replay.status),
             hop: replay.hop,
@@ -106,7 +108,8 @@ impl EntryDecode {
         let base = select_by_number(&bases, replay.table_set);
         let shift = (base.resize(5) + get(mpt_entry::PBL_BUF_PG_SZ).resize(5)).delay("s1_page_shift");
         let s1_valid = replay_valid.delay_reset("s1_valid");
-        let lookup = delay_record(lookup, "s1");
+        let mut lookup = delay_record(lookup, "s1");
+        lookup.must_miss = lookup.must_miss & b.input("fill_lost", 1);
         let mut line = delay_record(line, "s1_line");
         b.output("fill_page_shift", shift);
 

@@ -96,6 +96,7 @@ impl KeyDecoder {
             length: request.length,
             index: request.key.high_bits(INDEX_BITS),
             is_replay: b.flag(false),
+            must_miss: b.flag(false),
             status: b.literal(0, 8),
             hop: b.literal(0, 2),
             order: b.literal(0, config.order_bits()),

@@ -22,8 +22,9 @@
 //! its epochs: a fill compares table set and index and overwrites the way that has them. A fill that comes one or two
 //! cycles after another of the same set cannot see that one's tag or use; it is dropped, and its request will fetch the
 //! entry again. A line whose PD is not of the bucket of the request that fetched it (`is_foreign`) is there for the replay
-//! of that request only, whose fill comes right before it: a new request never finds it, nor does a replay for 8 cycles
-//! after a fill was dropped, which might then find what an earlier request brought. Of a hit and a fill that come in one cycle, only the hit counts as a use.
+//! of that request only, whose fill comes right before it: a new request never finds it, nor does a replay whose own fill was
+//! dropped (`fill_lost`, which comes back as `lookup_must_miss`): it might find what an earlier request brought. Of a hit and
+//! a fill that come in one cycle, only the hit counts as a use.
 //!
 //! **Limits.** `mpt_sets` times `mpt_ways` lines.
 
@@ -33,9 +34,6 @@ use crate::prim::{
 };
 use crate::records::{LATE_EPOCH_BITS, MptFill, MptLine, REGION_EPOCH_BITS};
 use keywalk_contract::{Config, key::INDEX_BITS};
-
-/// Cycles for which no foreign line is found after a fill was dropped: until the request of that fill has looked it up.
-const DROP_CYCLES: u32 = 8;
 
 crate::record! {
     /// Tag word of one way.
@@ -71,8 +69,9 @@ crate::record! {
 pub struct MptCache;
 
 impl MptCache {
-    /// Builds the module `mpt_cache` and gives its name. Outputs besides the channels: `ready`, `found`, `page_shift`, and
-    /// the pulse `evicted` (a fill has replaced another entry's line).
+    /// Builds the module `mpt_cache` and gives its name. Outputs besides the channels: `ready`, `found`, `page_shift`,
+    /// and the pulses `evicted` (a fill has replaced another entry's line) and `fill_lost` (the fill of the cycle before is
+    /// not entered).
     pub fn build<'a>(design: &Design<'a>, config: &Config) -> String {
         let b = design.module("mpt_cache");
         let (sets, ways) = (config.mpt_sets, config.mpt_ways);
@@ -80,8 +79,7 @@ impl MptCache {
         let index_bits = INDEX_BITS - set_bits;
         let way_bits = ways.trailing_zeros().max(1);
         let always = b.flag(true);
-        let flush = b.input("flush", 1);
-        let clean = scrub(b, "scrub", set_bits, flush);
+        let clean = scrub(b, "scrub", set_bits, b.input("flush", 1));
         b.output("ready", !clean.busy);
 
         let tags: Vec<_> = (0..ways)
@@ -104,8 +102,7 @@ impl MptCache {
         let is_replay = b.input("lookup_is_replay", 1);
         let epoch = b.input("lookup_epoch", REGION_EPOCH_BITS);
         let late_epoch = b.input("late_epoch", LATE_EPOCH_BITS);
-        let drops = b.register_reset("drops", DROP_CYCLES, 0);
-        let may_be_foreign = is_replay & drops.value.none();
+        let may_be_foreign = is_replay & !b.input("lookup_must_miss", 1);
         let agreement = |tag: &Tag<Signal<'a>>| {
             let late_agrees: Vec<_> = (0..LATE_EPOCH_BITS / 2)
                 .map(|pair| {
@@ -148,8 +145,7 @@ impl MptCache {
         let f2_set = f1_set.delay("f2_set");
         let clashes = (f1_valid.value & f1_set.eq_wide(fill_set)) | (f2_valid.value & f2_set.eq_wide(fill_set));
         f1_valid.next(fill_valid & !clean.busy & !clashes);
-        let drops_now = fill_valid & clashes & !clean.busy & !flush;
-        drops.next(drops.value.low_bits(DROP_CYCLES - 1).concat(drops_now));
+        b.output("fill_lost", (fill_valid & (clashes | clean.busy)).delay_reset("fill_lost_q"));
         let f1_table_set = fill.table_set.delay("f1_table_set");
         let f1_index = fill.index.high_bits(index_bits).delay("f1_index");
         let f1_epoch = fill.epoch.delay("f1_epoch");

@@ -443,6 +443,8 @@ record! {
         index: key::INDEX_BITS,
         /// The request comes back from the HEM lookup and brings its line.
         is_replay: 1,
+        /// Replay: its line was foreign ([`MptFill`]) and not entered, so that no foreign line is its own.
+        must_miss: 1,
         /// Replay: status of the HEM lookup; 0: the line is good.
         status: status::STATUS_BITS,
         /// Replay: number of the read that failed or could not be issued.

@@ -374,32 +374,43 @@ impl SplitBuffer {
         let drain_slot = drain_number.value.low_bits(slot_bits);
         let drain_turn = b.register_reset("drain_turn", 1, 0);
         let of_turn = |of: fn(&Long<'a>) -> Signal<'a>| drain_turn.value.mux(of(&longs[1]), of(&longs[0]));
-        // Whether the slot is written, and whether it is the last one, was decided in the cycle before.
+        // Whether the slot is written, and whether it is the last one, was decided in the cycle before, and that from the
+        // numbers of the cycle before that one: of a long request they may be behind, which is safe.
         let is_there = b.register("is_there", 1);
         let is_at_last = b.register("is_at_last", 1);
         let read = (active.value & is_there.value & advance.value & !retry.value).named("read");
         // A long request that could not end with the read of its last slot ends after its last piece.
         let long_finished_late = long_finished.value.delay_reset("long_finished_q");
         let turn_finished_late = finished_turn.value.delay("finished_turn_q");
-        let ends_late = long_finished_late & request_now.is_long & turn_finished_late.eq(drain_turn.value);
-        let ends = (read & is_at_last.value) | (active.value & ends_late);
+        let is_of_request = request_now.is_long & finished_turn.value.eq(drain_turn.value);
+        let ends_late = (long_finished.value & is_of_request).delay_reset("ends_late");
+        let ends = ((read & is_at_last.value) | ends_late).named("drain_ends");
         let load = (!active.value | ends).named("load");
         // It can if no piece on its way through the drain may turn out to wait for its walk.
-        let long_walks =
-            Count::new(b, "long_walks", slot_bits + 2, take_long & piece.is_miss, take_walk & is_long_walk);
+        let long_walk_ended = (take_walk & is_long_walk).delay_reset("long_walk_ended");
+        let long_walks = Count::new(b, "long_walks", slot_bits + 2, take_long & piece.is_miss, long_walk_ended);
         let is_sure = long_walks.value().none();
         let d1_is_sure = b.register("d1_is_sure", 1);
         d1_is_sure.next_if(advance.value, is_sure);
         let d2_is_sure = b.register("d2_is_sure", 1);
         d2_is_sure.next_if(advance.value, d1_is_sure.value);
-        let may_end = of_turn(|long| long.has_ended) & is_sure & d1_is_sure.value & d2_is_sure.value;
-        let last_slot = b.literal(0, 1).concat(request_now.last_slot);
-        let last = request_now.is_long.mux(of_turn(|long| long.last), last_slot);
-        let is_last = drain_number.value.eq(last);
-        let is_caught_up = drain_number.value.eq(of_turn(|long| long.written));
-        let next_is_last = (drain_number.value + 1).eq(last);
-        is_there.next(load | !request_now.is_long | !(is_caught_up | (read & is_last)));
-        let stays_at_last = (may_end | !request_now.is_long) & read.mux(next_is_last, is_last);
+        let may_end = b.register("may_end", 1);
+        let long_may_end = of_turn(|long| long.has_ended) & is_sure & d1_is_sure.value & d2_is_sure.value;
+        may_end.next(load.mux(!complete.out.is_long, !request_now.is_long | long_may_end));
+        let last = b.register("drain_last", number_bits);
+        let next_last = request_now.is_long.mux(of_turn(|long| long.last), last.value);
+        last.next(load.mux(b.literal(0, 1).concat(complete.out.last_slot), next_last));
+        let next_turn = drain_turn.value ^ (active.value & request_now.is_long);
+        let next_written = next_turn.mux(longs[1].written, longs[0].written);
+        let written = b.register("drain_written", number_bits);
+        written.next(load.mux(next_written, of_turn(|long| long.written)));
+        let is_last = drain_number.value.eq(last.value);
+        let next_is_last = (drain_number.value + 1).eq(last.value);
+        let is_caught_up = drain_number.value.eq(written.value);
+        let catches_up = (drain_number.value + 1).eq(written.value);
+        is_there.next(load | !request_now.is_long | !(is_caught_up | (read & catches_up)));
+        // Not a select, which synthesis would move in front of one comparison.
+        let stays_at_last = may_end.value & ((read & next_is_last) | (!read & is_last));
         is_at_last.next(load.mux(!complete.out.is_long & complete.out.last_slot.none(), stays_at_last));
         drain_turn.next(drain_turn.value ^ (ends & request_now.is_long));
         complete_queue.pop(load);
@@ -463,7 +474,8 @@ impl SplitBuffer {
         let d2_is_good = keep("d2_is_good", d1_is_good);
         let d2_hop = keep("d2_hop", d1_outcome.hop);
         let d2_va = keep("d2_va", d1_outcome.va);
-        let d2_length = keep("d2_length", d1_piece.length);
+        // Of a failure, zero.
+        let d2_length = keep("d2_length", d1_is_good.mux(d1_piece.length, b.literal(0, 32)));
         let d2_is_last = keep("d2_is_last", d1_piece.is_last);
         let d2_header = d1_header.map(&mut |name, signal| keep(&format!("d2_header_{name}"), signal));
         retry.drive(waits.value);
@@ -493,7 +505,6 @@ impl SplitBuffer {
         let fits = !room_after.bit(32);
         let room_afresh = merge_bytes_max.resize(33) - d2_length.resize(33);
         open_room.next_if(is_used, merges.value.mux(room_after, room_afresh));
-        let total = open_now.length + d2_length;
         let is_contiguous = open_end.value.eq_wide(d2_address.resize(65));
         merges.drive(is_used & continues & is_good & fits & is_contiguous);
         let merges = merges.value;
@@ -505,22 +516,31 @@ impl SplitBuffer {
             status: d2_status,
             hop: d2_hop,
             address: d2_address,
-            length: is_good.repeat(32) & d2_length,
+            length: d2_length,
             mpt_index: d2_header.mpt_index,
             va: d2_va,
-            segment: continues.repeat(20) & (open_now.segment + 1),
+            segment: open_now.segment,
             first: !continues,
             last: d2_is_last | !is_good,
             admission: d2_header.admission,
         };
-        let merged = SegmentBeat { length: total, last: d2_is_last, ..open_now };
-        drive_record(open, mux_record(merges, merged, mux_record(is_used, fresh, open_now)));
+        // The length of the last piece only: those before it are in `open_length_before`.
+        let merged = SegmentBeat { length: d2_length, last: d2_is_last, ..open_now };
+        let mut next = mux_record(merges, merged, mux_record(is_used, fresh, open_now));
+        next.length = is_used.mux(d2_length, open_now.length);
+        let counted = (is_used & !merges).mux(open_now.segment + 1, open_now.segment);
+        next.segment = (is_used & !continues).mux(b.literal(0, 20), counted);
+        drive_record(open, next);
+        let length_before = b.register("open_length_before", 32);
+        let open_length = (length_before.value + open_now.length).named("open_length_sum");
+        let length_now = is_used.mux(open_length, length_before.value);
+        length_before.next((is_used & !merges).mux(b.literal(0, 32), length_now));
         open_end.next_if(is_used, d2_address.add_wide(d2_length.resize(64)));
         let (output_queue, output) = Fifo::new(design, b, "segment_queue", OUTPUT_DEPTH, SegmentBeat::widths(config));
         let emits = (emit & places.available).named("emits");
         let emitted = emits.delay_reset("emitted");
         let segment_ready = b.input("segment_ready", 1);
-        output_queue.push(emitted, delay_record(open_now, "emitted"));
+        output_queue.push(emitted, delay_record(SegmentBeat { length: open_length, ..open_now }, "emitted"));
         places.update(emitted, (output.out_valid & segment_ready).delay_reset("segment_taken"), never);
         advance.drive(places.available);
         open_valid.next(places.available.mux(is_used | (open_valid.value & !emit), open_valid.value));

@@ -356,6 +356,7 @@ impl Rig {
                         ("table_set", table_set.into()),
                         ("index", index.into()),
                         ("is_replay", 0),
+                        ("must_miss", 0),
                         ("status", 0),
                         ("hop", 0),
                         ("admission", u128::from(admission)),

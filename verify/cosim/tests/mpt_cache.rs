@@ -40,8 +40,6 @@ const SETTLED_CYCLES: u64 = 4;
 const LATE_EPOCH_BITS: u32 = 16;
 /// Bits of the epochs.
 const EPOCH_BITS: u32 = 30;
-/// Cycles for which no foreign line is found after a fill was dropped.
-const DROP_CYCLES: u64 = 8;
 
 /// What a line is cached under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +68,8 @@ struct Step {
     is_ghost: bool,
     /// Whether the lookup is a replay; none: either.
     is_replay: Option<bool>,
+    /// Its own fill was lost.
+    must_miss: bool,
     fill: Option<(Name, Line)>,
     /// The fill is foreign.
     is_foreign: bool,
@@ -98,8 +98,6 @@ struct Reference {
     evictions: u32,
     overwritten: u32,
     dropped: u32,
-    /// Cycles of the last fills that were dropped.
-    drops: VecDeque<u64>,
     /// Lookups that would have found a foreign line.
     refused: u32,
 }
@@ -117,13 +115,12 @@ impl Reference {
             evictions: 0,
             overwritten: 0,
             dropped: 0,
-            drops: VecDeque::new(),
             refused: 0,
         }
     }
 
     fn clear(&mut self) {
-        *self = Self { drops: std::mem::take(&mut self.drops), ..Self::new(&self.config) };
+        *self = Self::new(&self.config);
     }
 
     fn set(&self, name: Name) -> usize {
@@ -148,11 +145,9 @@ impl Reference {
     }
 
     /// The line that a lookup finds.
-    fn look_up(&mut self, cycle: u64, name: Name, is_replay: bool) -> Option<Line> {
+    fn look_up(&mut self, cycle: u64, name: Name, may_be_foreign: bool) -> Option<Line> {
         self.advance(cycle);
         let set = self.set(name);
-        self.drops.retain(|drop| drop + DROP_CYCLES >= cycle + LOOKUP_CYCLES);
-        let may_be_foreign = is_replay && self.drops.is_empty();
         let mut refused = 0;
         let found = self.holding(name).and_then(|way| {
             let held = self.ways[set][way].as_ref()?;
@@ -211,6 +206,8 @@ struct Rig {
     found: BTreeMap<u64, Option<Line>>,
     /// Lines by the cycle in which they come.
     lines: BTreeMap<u64, Line>,
+    /// The fill of the cycle before is not entered.
+    has_lost: bool,
     /// Cycles in which `evicted` pulses.
     evicted: VecDeque<u64>,
     /// Cycles, from now on, for which the tags are scrubbed.
@@ -225,7 +222,7 @@ impl Rig {
             ["early_index", "late_epoch"].contains(&name) || name.starts_with("lookup_") || name.starts_with("fill_")
         })?;
         let outputs = Outputs::watch(&mut bench, |name| {
-            ["ready", "found", "page_shift", "evicted"].contains(&name) || name.starts_with("line_")
+            ["ready", "found", "page_shift", "evicted", "fill_lost"].contains(&name) || name.starts_with("line_")
         })?;
         let fields = bench[inputs].ports().filter_map(|(name, width)| Some((name.strip_prefix("fill_")?, width)));
         let fields = fields.filter(|(name, _)| name.starts_with("line_") || *name == "page_shift");
@@ -241,6 +238,7 @@ impl Rig {
             fields,
             found: BTreeMap::new(),
             lines: BTreeMap::new(),
+            has_lost: false,
             evicted: VecDeque::new(),
             scrub_cycles: 0,
         };
@@ -251,9 +249,8 @@ impl Rig {
     fn reset(&mut self) -> Result<(), Error> {
         self.bench.model_mut().set(self.flush, 0);
         self.bench.reset(3)?;
-        (self.found, self.lines, self.evicted) = Default::default();
+        (self.found, self.lines, self.evicted, self.has_lost) = Default::default();
         self.reference.clear();
-        self.reference.drops.clear();
         self.scrub_cycles = self.config.mpt_sets.into();
         self.wait_for_scrub()
     }
@@ -282,12 +279,10 @@ impl Rig {
             self.reference.clear();
         }
         let is_lost = is_scrubbed || step.flush;
-        if let Some((name, _)) = &step.fill
-            && !is_lost
-            && self.reference.drops(now, *name)
-        {
-            self.reference.drops.push_back(now);
-        }
+        let is_fill_lost = match &step.fill {
+            Some((name, _)) => is_scrubbed || self.reference.drops(now, *name),
+            None => false,
+        };
         if let Some(name) = step.lookup {
             // A replay brings the epochs of its buckets, a new request finds them beside; the other of the two is zero.
             let is_replay = step.is_replay.unwrap_or_else(|| self.random.random());
@@ -298,6 +293,7 @@ impl Rig {
                 ("lookup_table_set", name.table_set),
                 ("lookup_index", name.index),
                 ("lookup_is_replay", u32::from(is_replay)),
+                ("lookup_must_miss", u32::from(step.must_miss)),
                 ("lookup_epoch", name.epoch >> LATE_EPOCH_BITS << LATE_EPOCH_BITS | brought),
                 ("late_epoch", beside),
             ];
@@ -306,7 +302,7 @@ impl Rig {
             let fields = fields.map(|(field, value)| (field.to_owned(), value.into()));
             self.bench[inputs].push(now + LOOKUP_CYCLES, fields);
             if !step.is_ghost {
-                let line = if is_lost { None } else { self.reference.look_up(now, name, is_replay) };
+                let line = if is_lost { None } else { self.reference.look_up(now, name, is_replay && !step.must_miss) };
                 self.found.insert(now + FOUND_CYCLES, line);
             }
         }
@@ -333,6 +329,8 @@ impl Rig {
 
         let outputs = &self.bench[self.outputs];
         assert_eq!(outputs.get("ready") == 1, !is_scrubbed, "ready in cycle {now}");
+        assert_eq!(outputs.get("fill_lost") == 1, self.has_lost, "fill_lost in cycle {now}");
+        self.has_lost = is_fill_lost;
         let is_evicted = self.evicted.front() == Some(&now);
         if is_evicted {
             self.evicted.pop_front();
@@ -453,40 +451,25 @@ fn every_line_is_found_again_with_a_lookup_and_a_fill_in_every_cycle() -> Result
 }
 
 #[test]
-fn a_foreign_line_is_found_by_replays_only_and_by_none_after_a_drop() -> Result<(), Error> {
+fn a_foreign_line_is_found_by_replays_only_and_not_by_one_whose_own_was_lost() -> Result<(), Error> {
     DESIGNS.into_iter().try_for_each(|design| {
         let mut rig = Rig::new(design, 9)?;
         let name = rig.name_in(0);
-        let fill = |rig: &mut Rig| {
-            let line = rig.random_line();
-            rig.cycle(Step { fill: Some((name, line.clone())), is_foreign: true, ..Step::default() })?;
-            Ok::<_, Error>(line)
-        };
-        let look_up = |rig: &mut Rig, is_replay| {
-            let due = rig.bench.cycles() + FOUND_CYCLES;
-            rig.cycle(Step { lookup: Some(name), is_replay: Some(is_replay), ..Step::default() })?;
-            Ok::<_, Error>(rig.found[&due].clone())
-        };
-        let line = fill(&mut rig)?;
+        let line = rig.random_line();
+        rig.cycle(Step { fill: Some((name, line.clone())), is_foreign: true, ..Step::default() })?;
         rig.idle(SETTLED_CYCLES)?;
-        assert_eq!(look_up(&mut rig, false)?, None);
-        assert_eq!(look_up(&mut rig, true)?, Some(line.clone()));
-        // The second of two fills is dropped: the request that it belongs to must not find the line of the first.
-        for gap_cycles in 0..CLASH_CYCLES {
-            let first = fill(&mut rig)?;
-            rig.idle(gap_cycles)?;
-            fill(&mut rig)?;
-            let lost = rig.bench.cycles() - 1;
-            while rig.bench.cycles() + LOOKUP_CYCLES <= lost + DROP_CYCLES {
-                assert_eq!(look_up(&mut rig, true)?, None);
-            }
-            assert_eq!(look_up(&mut rig, true)?, Some(first));
-            rig.idle(SETTLED_CYCLES)?;
+        for (is_replay, must_miss, expected) in
+            [(false, false, None), (true, false, Some(line.clone())), (true, true, None), (true, false, Some(line))]
+        {
+            let due = rig.bench.cycles() + FOUND_CYCLES;
+            let is_replay = Some(is_replay);
+            rig.cycle(Step { lookup: Some(name), is_replay, must_miss, ..Step::default() })?;
+            assert_eq!(rig.found[&due], expected);
         }
         // Where it is filled in again by a request of its PD, any request finds it.
         let line = rig.fill_alone(name)?;
-        assert_eq!(look_up(&mut rig, false)?, Some(line));
-        rig.idle(SETTLED_CYCLES)
+        assert_eq!(rig.look_up_alone(name)?, Some(line));
+        Ok(())
     })
 }
 
@@ -515,7 +498,8 @@ fn random_lookups_and_fills() -> Result<(), Error> {
                 let lookup = chance(lookup_percent).then_some(lookup);
                 let fill = chance(fill_percent).then_some(fill);
                 let is_foreign = chance([0, 30, 100, 5][phase % 4]);
-                rig.cycle(Step { lookup, fill, is_foreign, ..Step::default() })?;
+                let must_miss = chance(20);
+                rig.cycle(Step { lookup, fill, is_foreign, must_miss, ..Step::default() })?;
             }
             let reference = &rig.reference;
             refused += reference.refused;
