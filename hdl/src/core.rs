@@ -288,6 +288,7 @@ impl Core {
             target.drive("result_valid", result_valid);
             drive_channel(target, "result", result);
         }
+        wire(mtr_walker, "result_is_found", response_port, "result_is_found");
         wire(split_buffer, "context_freed", page_split, "context_freed");
         page_split
             .drive("context_freed_number", split_buffer.output("context_freed_number", config.split_context_bits()));

@@ -796,6 +796,7 @@ fn land<'a>(
     };
     let is_done = (is_leaf | is_direct | is_failure).named("is_done");
     b.output("result_valid", is_done);
+    b.output("result_is_found", leaf_is_good);
     output_channel(b, "result", result);
 
     let words = [line.data_0, line.data_1, line.data_2, line.data_3];

@@ -8,8 +8,8 @@
 //! ready/valid. Channel `response` out, ready/valid; its ready reaches the queues' outputs combinationally, but no output
 //! of this block other than `segment_ready`, whose queue takes it into registers.
 //!
-//! **Latency and throughput.** One cycle from a hit to `response_valid`, if nothing waits, three from a walk's result, one
-//! from a segment; one beat per cycle.
+//! **Latency and throughput.** One cycle from a hit, or from a page that a walk found (`result_is_found`), to
+//! `response_valid`, if nothing waits and, of a walk, no piece comes; else three; one from a segment; one beat per cycle.
 //!
 //! **Timing.** A hit's page is selected and its offset added in front of this block; then come the four-way select and the
 //! classification, and the register of the port.
@@ -129,24 +129,36 @@ impl ResponsePort {
         let (hit_queue, hit) = Fifo::new(design, b, "hits", config.response_depth, Beat::widths(config));
         let (walk_queue, walk) = Fifo::new(design, b, "walks", config.response_depth, Beat::widths(config));
         let walk_valid = result_valid & !result.is_context & !result.is_split;
-        walk_queue.push(
-            walk_valid,
-            Beat {
-                tag: result.tag,
-                function: result.function,
-                is_remote: result.is_remote,
-                status: result.status,
-                hop: result.hop,
-                address: result.address,
-                length: result.status.none().repeat(32) & result.length,
-                mpt_index: result.mpt_index,
-                va: result.va,
-                admission: result.admission,
-            },
-        );
+        let walked = Beat {
+            tag: result.tag,
+            function: result.function,
+            is_remote: result.is_remote,
+            status: result.status,
+            hop: result.hop,
+            address: result.address,
+            length: result.status.none().repeat(32) & result.length,
+            mpt_index: result.mpt_index,
+            va: result.va,
+            admission: result.admission,
+        };
+        // What passes by the queues: a piece, or a page that was found where there is no piece. A page that was found makes no
+        // event, so that the fields of one may be anything.
+        let is_found = walk_valid & b.input("result_is_found", 1) & !looked_up_valid;
+        let of_piece = |piece: Signal<'a>, found: Signal<'a>| looked_up_valid.mux(piece, found);
+        let passing = Beat {
+            tag: of_piece(direct.tag, walked.tag),
+            function: of_piece(direct.function, walked.function),
+            is_remote: of_piece(direct.is_remote, walked.is_remote),
+            status: direct.status & looked_up_valid.repeat(STATUS_BITS),
+            hop: direct.hop & looked_up_valid.repeat(2),
+            address: of_piece(direct.address, walked.address),
+            length: of_piece(direct.length, result.length),
+            admission: of_piece(direct.admission, walked.admission),
+            ..direct
+        };
 
-        // Choose: segments and single responses take turns, and among these hits and walks. A hit that finds nobody waiting
-        // passes by the queues.
+        // Choose: segments and single responses take turns, and among these hits and walks. A hit, or a page that was found,
+        // that finds nobody waiting passes by the queues.
         let out_valid = b.register_reset("out_valid", 1, 0);
         let is_free = (!out_valid.value | response_ready).named("is_free");
         let segment_had_turn = b.register_reset("segment_had_turn", 1, 0);
@@ -187,13 +199,15 @@ impl ResponsePort {
         segment_had_turn.next_if(take, takes_segment);
         walk_had_turn.next_if(take & !takes_segment, takes_walk);
         let may_pass = (is_free & !any & !locked.value).named("may_pass");
-        let passes = (direct_valid & may_pass).named("passes");
+        let passes = ((direct_valid | is_found) & may_pass).named("passes");
         hit_queue.push(direct_valid & !may_pass, direct);
+        let walk_pushes = walk_valid & !(is_found & may_pass);
+        walk_queue.push(walk_pushes, walked);
         let waits = b.register_reset("walk_waits", URGENT_LOG2 + 1, 0);
         let is_long_wait = waits.value.bit(URGENT_LOG2);
         let counted = waits.value + (!is_long_wait).resize(URGENT_LOG2 + 1);
         waits.next((walk.out_valid & !takes[1]).repeat(URGENT_LOG2 + 1) & counted);
-        let waiting = Count::new(b, "waiting_walks", config.response_depth.ilog2() + 1, walk_valid, takes[1]);
+        let waiting = Count::new(b, "waiting_walks", config.response_depth.ilog2() + 1, walk_pushes, takes[1]);
         let crowd_log2 = (config.response_depth / 4).min(CROWD).ilog2();
         let is_crowded = waiting.value().high_bits(waiting.value().width() - crowd_log2).any();
         is_late.next(waits.value.high_bits(URGENT_LOG2 + 1 - LATE_LOG2).any() & !takes[1]);
@@ -219,7 +233,7 @@ impl ResponsePort {
             last: b.flag(true),
             admission: beat.admission,
         };
-        let sources = [of_single(hit.out), of_single(walk.out), segment, of_single(direct)].map(Record::list);
+        let sources = [of_single(hit.out), of_single(walk.out), segment, of_single(passing)].map(Record::list);
         let mut position = 0;
         let beat = segment.map(&mut |_, _| {
             let fields = [0, 1, 2, 3].map(|source: usize| sources[source][position].1);

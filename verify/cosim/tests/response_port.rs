@@ -8,7 +8,7 @@ use keywalk_cosim::{Beat, Bench, Error, Handle, Output, Received, Stall, StreamD
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-/// Cycles from a hit, past the queue, to the response port.
+/// Cycles from a hit, or a page that a walk found, past the queue, to the response port.
 const HIT_LATENCY_CYCLES: u64 = 1;
 /// The same from a hit or a walk's result through its queue.
 const QUEUE_LATENCY_CYCLES: u64 = 3;
@@ -34,8 +34,7 @@ const SOURCES: [Source; 3] = [Source::Hit, Source::Walk, Source::Segment];
 impl Source {
     fn latency_cycles(self) -> u64 {
         match self {
-            Self::Hit => HIT_LATENCY_CYCLES,
-            Self::Walk => QUEUE_LATENCY_CYCLES,
+            Self::Hit | Self::Walk => HIT_LATENCY_CYCLES,
             Self::Segment => SEGMENT_LATENCY_CYCLES,
         }
     }
@@ -87,6 +86,8 @@ struct Rig {
     walk_left: u64,
     /// Pieces and results of other kinds, of 100 cycles without a beat.
     other_percent: u32,
+    /// Of 100 good results, those of a walk that has read its page.
+    found_percent: u32,
 }
 
 impl Rig {
@@ -123,6 +124,7 @@ impl Rig {
             next_tag: 0,
             walk_left: 0,
             other_percent: 50,
+            found_percent: 50,
             bench,
             config,
         };
@@ -195,6 +197,8 @@ impl Rig {
             beat.set("is_miss", 0)?;
         } else {
             beat.set("is_context", 0)?;
+            let is_found = status == Status::Ok && self.random.random_range(0..100) < self.found_percent;
+            beat.set("is_found", is_found.into())?;
         }
         if status != Status::Ok {
             beat.set("address", 0)?;
@@ -312,7 +316,7 @@ impl Rig {
         assert!(self.open.is_none_or(|open| open == source), "{received:?} between the beats of another response");
         let queue = &mut self.expected[source as usize];
         let mut position = 0;
-        if source == Source::Hit {
+        if source != Source::Segment {
             let found = queue.iter().position(|expected| expected.response.get("tag") == Ok(tag));
             position = found.expect("no beat comes out twice");
         }
@@ -321,8 +325,11 @@ impl Rig {
         let latency_cycles = received.valid_cycle - expected.cycle;
         assert!(latency_cycles >= source.latency_cycles());
         // A hit came past the queue, or it could not, for something else was waiting or on its way out.
-        if source == Source::Hit && latency_cycles != HIT_LATENCY_CYCLES {
+        if source != Source::Segment && latency_cycles != HIT_LATENCY_CYCLES {
             assert!(latency_cycles >= QUEUE_LATENCY_CYCLES);
+        }
+        if source == Source::Walk && latency_cycles == HIT_LATENCY_CYCLES {
+            assert_eq!(expected.beat.get("is_found")?, 1, "only a page that was found passes");
         }
         if source == Source::Hit && latency_cycles == HIT_LATENCY_CYCLES {
             let is_late = |walk: &Expected| {
@@ -341,7 +348,7 @@ impl Rig {
             assert_eq!(latency_cycles, HIT_LATENCY_CYCLES);
             let earliest = expected.cycle - (QUEUE_LATENCY_CYCLES - HIT_LATENCY_CYCLES - 1);
             let queue = &self.expected[source as usize];
-            assert!(queue.iter().take(position).all(|other| other.cycle >= earliest), "an old hit was overtaken");
+            assert!(queue.iter().take(position).all(|other| other.cycle >= earliest), "an old beat was overtaken");
         }
         self.open = None;
         if expected.response.get("last")? == 1 {
@@ -520,7 +527,7 @@ fn segments_and_singles_take_turns_and_so_do_walks_and_hits() -> Result<(), Erro
 fn a_walked_response_waits_for_a_cycle_without_a_hit_but_not_for_long() -> Result<(), Error> {
     for gap in [1, 2, 7, 20, 28, 200] {
         let mut rig = Rig::new(25, Stall::NEVER, Stall::NEVER)?;
-        rig.other_percent = 0;
+        (rig.other_percent, rig.found_percent) = (0, 0);
         for _ in 0..10 {
             rig.push_single(Source::Hit, Status::Ok, true)?;
             rig.cycle()?;
@@ -549,7 +556,7 @@ fn each_source_takes_its_time_and_one_beat_follows_per_cycle() -> Result<(), Err
     const BEATS: u64 = 300;
     for source in SOURCES {
         let mut rig = Rig::new(21, Stall::NEVER, Stall::NEVER)?;
-        rig.other_percent = 0;
+        (rig.other_percent, rig.found_percent) = (0, 100);
         let latency_cycles = source.latency_cycles();
         if source == Source::Segment {
             // Responses of 1 to 24 segments without a gap: 300 beats.
