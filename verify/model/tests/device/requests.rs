@@ -75,7 +75,8 @@ fn fast_registration_is_refused_for_each_reason() {
     rig.refuse_work(&WorkRequest { pd: PD_A + 1, ..request }, WorkStatus::ProtectionDomain);
     // All 24 bits of the index count, although there are only 2^20 entries.
     rig.refuse_work(&with(request, KEY, u64::from(key_of(1)) | 1 << 28), WorkStatus::IndexOutOfRange);
-    rig.refuse_work(&with(request, KEY, key::of_index(1 << 15).into()), WorkStatus::Unmapped);
+    rig.refuse_work(&with(request, KEY, key::of_index(1 << 20).into()), WorkStatus::IndexOutOfRange);
+    rig.refuse_work(&with(request, KEY, key::of_index((1 << 20) - 1).into()), WorkStatus::Unmapped);
     let illegal = [
         (PBL_SIZE, 0),
         (PBL_SIZE, 513),
