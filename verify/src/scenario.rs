@@ -404,12 +404,26 @@ fn damage(random: &mut ChaCha8Rng, image: &Image, memory: &mut SparseMemory) {
         targets.extend(set.tables.values().flat_map(|table| table.bt0.values().copied()));
         targets.extend(set.queue_buffers.iter().flat_map(|buffer| buffer.regions.iter().map(|region| region.root)));
     }
-    if let Some(region) = image.table_sets.iter().flat_map(|set| &set.regions).next()
-        && random.random_ratio(1, 4)
+    let regions: Vec<_> = image.table_sets.iter().flat_map(|set| &set.regions).collect();
+    if let Some(region) = regions.choose(random)
+        && random.random_ratio(1, 2)
     {
         // A length that no driver writes: the region runs past 2^64, or spans more pages than a table holds.
         let length = u64::MAX >> random.random_range(0..24);
         let _ = memory.write_u64(region.entry_address + u64::from(mpt_entry::LEN.low / 8), length);
+    }
+    if let Some(region) = regions.choose(random)
+        && random.random_ratio(1, 3)
+    {
+        // A page table that is shorter than its region.
+        let field = mpt_entry::PBL_SIZE;
+        let address = region.entry_address + u64::from(field.low / 64 * 8);
+        if let Ok(word) = memory.read_u64(address) {
+            let low = field.low % 64;
+            let count = word >> low & field.max();
+            let shorter = if count == 0 { 0 } else { random.random_range(0..count) };
+            let _ = memory.write_u64(address, word & !(field.max() << low) | shorter << low);
+        }
     }
     for _ in 0..random.random_range(0..8) {
         let Some(target) = targets.choose(random) else { return };
