@@ -292,6 +292,8 @@ class Scenario:
         return self.readers[self.function_map.get(function, 0)]
 
     def page(self, line):
+        if not 0 <= line["address"] < 1 << 64:
+            raise Unusable(f"address {line['address']}, legal is 0 to 2^64 - 1")
         for position, word in line["words"]:
             self.memory.write(line["address"] + 8 * position, word.to_bytes(8, "little"))
 
