@@ -186,7 +186,7 @@ impl Rig {
         }
         if self.random.random() {
             let difference = self.random.random_range(0..1 << 16) << 8;
-            replay.set("pd", u128::from(mpt_entry::PD.get(entry) as u64 ^ difference))?;
+            replay.set("pd", u128::from(mpt_entry::PD.get(entry) ^ difference))?;
         }
         let is_valid = mpt_entry::ST.get(entry) == STATE_VALID;
         let line = (status == 0 && is_valid).then(|| decode(entry, self.bases[table_set]));

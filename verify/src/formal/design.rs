@@ -132,7 +132,7 @@ impl Design {
         while let Some(name) = names.get(next).cloned() {
             next += 1;
             let module = self.module(&name)?;
-            if proof.free.iter().any(|free| *free == name) {
+            if proof.free.contains(&name) {
                 commands += &self.command(&name, &self.directory.join(&module.file), " -lib")?;
                 continue;
             }
