@@ -26,7 +26,7 @@ use crate::prim::{
     select_by_number,
 };
 use crate::records::{
-    ContextAnswer, ContextLookup, ContextWalk, Event, HEM_EPOCH_BITS, REGION_EPOCH_BITS, STAMP_BITS, WalkResult,
+    ContextAnswer, ContextLookup, ContextWalk, ENTRY_EPOCH_BITS, Event, HEM_EPOCH_BITS, STAMP_BITS, WalkResult,
 };
 use crate::response_port::failed_table;
 use keywalk_contract::Config;
@@ -98,7 +98,7 @@ impl ContextPort {
         b.output("accepted_generation", s1_generation);
         let s3_admission = b.literal(0, STAMP_BITS).concat(s1_generation.delay("s2_generation").delay("s3_generation"));
         let s3_hem_epoch = s1_hem_epoch.delay("s2_hem_epoch").delay("s3_hem_epoch");
-        let s3_epoch = s3_hem_epoch.concat(b.literal(0, REGION_EPOCH_BITS));
+        let s3_epoch = s3_hem_epoch.concat(b.literal(0, ENTRY_EPOCH_BITS));
 
         // Stage 1: the table set.
         let s1_valid = accept.delay_reset("s1_valid");

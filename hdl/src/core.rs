@@ -29,10 +29,10 @@ use crate::mtr_walker::MtrWalker;
 use crate::page_split::PageSplit;
 use crate::prim::{Design, Instance, Signal, drive_channel, input_channel, output_channel};
 use crate::records::{
-    Bt0Write, Checked, ContextAnswer, ContextLookup, ContextWalk, Event, GeometryWrite, HEM_EPOCH_BITS, Held,
-    HemRequest, LATE_EPOCH_BITS, LineRequest, LineResponse, LookedUp, Lookup, MissRequest, MptFill, MptLine,
-    PD_BUCKET_BITS, Piece, REGION_EPOCH_BITS, Replay, Request, SET_EPOCH_BITS, STAMP_BITS, SegmentBeat, TlbFill,
-    WalkRequest, WalkResult, WalkStart, held_bits, line_context_bits,
+    BUCKET_EPOCH_BITS, Bt0Write, Checked, ContextAnswer, ContextLookup, ContextWalk, ENTRY_EPOCH_BITS, Event,
+    GeometryWrite, HEM_EPOCH_BITS, Held, HemRequest, LATE_EPOCH_BITS, LineRequest, LineResponse, LookedUp, Lookup,
+    MissRequest, MptFill, MptLine, PD_BUCKET_BITS, Piece, Replay, Request, SET_EPOCH_BITS, STAMP_BITS, SegmentBeat,
+    TlbFill, WalkRequest, WalkResult, WalkStart, held_bits, line_context_bits,
 };
 use crate::response_port::{Response, ResponsePort};
 use crate::split_buffer::SplitBuffer;
@@ -221,9 +221,7 @@ impl Core {
         access_check.drive("lookup_length_minus_one", key_decoder.output("lookup_length_minus_one", 32));
         mpt_cache.drive("lookup_table_set", lookup.table_set);
         mpt_cache.drive("lookup_index", lookup.index);
-        mpt_cache.drive("lookup_is_replay", lookup.is_replay);
-        mpt_cache.drive("lookup_must_miss", lookup.must_miss);
-        mpt_cache.drive("lookup_epoch", key_decoder.output("lookup_noted_epoch", REGION_EPOCH_BITS));
+        mpt_cache.drive("lookup_epoch", key_decoder.output("lookup_noted_epoch", ENTRY_EPOCH_BITS));
         wire(mpt_cache, "found", access_check, "found");
         access_check.drive("page_shift", mpt_cache.output("page_shift", 5));
         drive_channel(access_check, "line", mpt_cache.channel("line", MptLine::widths(config)));
@@ -254,7 +252,6 @@ impl Core {
         wire(entry_decode, "decoded_valid", key_decoder, "decoded_valid");
         drive_channel(key_decoder, "decoded", entry_decode.channel("decoded", Lookup::widths(config)));
         wire(entry_decode, "fill_valid", mpt_cache, "fill_valid");
-        wire(mpt_cache, "fill_lost", entry_decode, "fill_lost");
         drive_channel(mpt_cache, "fill", entry_decode.channel("fill", MptFill::widths(config)));
         mpt_cache.drive("fill_page_shift", entry_decode.output("fill_page_shift", 5));
         drive_channel(mpt_cache, "fill_line", entry_decode.channel("fill_line", MptLine::widths(config)));
@@ -345,6 +342,7 @@ impl Core {
         fence.drive("request_accepted", accepted);
         wire(key_decoder, "accepted_generation", fence, "request_accepted_generation");
         let late_epoch = fence.output("late_epoch", LATE_EPOCH_BITS);
+        key_decoder.drive("any_pd_epoch", fence.output("any_pd_epoch", BUCKET_EPOCH_BITS));
         fan(late_epoch, &[(key_decoder, "late_epoch"), (mpt_cache, "late_epoch")]);
         for set in 0..config.table_sets {
             let port = format!("set_epoch_{set}");

@@ -23,7 +23,7 @@
 use crate::prim::{
     Design, Record, Signal, bit_range, concat, delay_record, input_channel, output_channel, select_by_number,
 };
-use crate::records::{Lookup, MptFill, MptLine, PD_BUCKET_BITS, REGION_EPOCH_BITS, Replay};
+use crate::records::{ENTRY_EPOCH_BITS, Lookup, MptFill, MptLine, PD_BUCKET_BITS, Replay};
 use keywalk_contract::mpt_entry::{self, STATE_VALID};
 use keywalk_contract::{Config, Field, Operation, Status, status::STATUS_BITS};
 
@@ -40,7 +40,7 @@ pub struct EntryDecode;
 impl EntryDecode {
     /// Builds the module `entry_decode` and gives its name.
     ///
-    /// Input `fill_lost` tells that the fill of the cycle before is not entered; inputs `page_shift_base_<k>` hold `page_shift_base - 12` of table set `k`.
+    /// Inputs `page_shift_base_<k>` hold `page_shift_base - 12` of table set `k`.
     pub fn build<'a>(design: &Design<'a>, config: &Config) -> String {
         let b = design.module("entry_decode");
         let replay_valid = b.input("replay_valid", 1);
@@ -57,7 +57,7 @@ impl EntryDecode {
         let fill = MptFill {
             table_set: replay.table_set,
             index: replay.index,
-            epoch: replay.epoch.low_bits(REGION_EPOCH_BITS),
+            epoch: replay.epoch.low_bits(ENTRY_EPOCH_BITS),
             is_foreign,
         };
         output_channel(b, "fill", fill);
@@ -73,7 +73,6 @@ impl EntryDecode {
             length: replay.length,
             index: replay.index,
             is_replay: b.flag(true),
-            must_miss: is_foreign,
             status: (is_fetched & !is_valid)
                 .mux(b.literal(Status::EntryState.code().into(), STATUS_BITS), replay.status),
             hop: replay.hop,
@@ -108,8 +107,7 @@ impl EntryDecode {
         let base = select_by_number(&bases, replay.table_set);
         let shift = (base.resize(5) + get(mpt_entry::PBL_BUF_PG_SZ).resize(5)).delay("s1_page_shift");
         let s1_valid = replay_valid.delay_reset("s1_valid");
-        let mut lookup = delay_record(lookup, "s1");
-        lookup.must_miss = lookup.must_miss & b.input("fill_lost", 1);
+        let lookup = delay_record(lookup, "s1");
         let mut line = delay_record(line, "s1_line");
         b.output("fill_page_shift", shift);
 

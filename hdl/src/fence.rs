@@ -6,7 +6,7 @@
 //!
 //! Every request is admitted under *epochs*, and what is cached carries those of the request that fetched it; a lookup
 //! finds what has its own epochs only. There is one epoch for each bucket of MPT indices (`epoch_buckets`), one for each
-//! bucket of PDs, one for each table set, and one for all HEM pointers. An invalidation changes an epoch and begins a new
+//! bucket of PDs, one for all PDs together, one for each table set, and one for all HEM pointers. An invalidation changes an epoch and begins a new
 //! *generation*; it completes when all requests of the old generation have finished. Scopes: a region, or a range of it,
 //! changes the epoch of its bucket, a protection domain that of its bucket; a function changes that of its table set,
 //! because the set is the owner of a translation; everything, or an undefined code, changes those of all sets. Every
@@ -16,7 +16,7 @@
 //! **Handshake.** Channels `invalidate` in and `invalidated` out, ready/valid; completions come in the order of the
 //! invalidations. `late_epoch`, the epochs of the PD's bucket and of the index's, belongs to `epoch_index`,
 //! `epoch_table_set` and `epoch_pd_bucket` of the cycle before, and is 0 where `epoch_is_replay` was set; with `generation`,
-//! `set_epoch_<k>` and `hem_epoch` of that cycle it makes one consistent view: all of them change at the end of one cycle.
+//! `set_epoch_<k>`, `any_pd_epoch` and `hem_epoch` of that cycle it makes one consistent view: all of them change at the end of one cycle.
 //! `request_accepted` and `context_accepted` come at most three cycles after the generation was sampled,
 //! `response_finished` at most two cycles after the last beat, and `done` at the earliest in the cycle after it.
 //!
@@ -24,7 +24,7 @@
 //! invalidation of the batch; then until the requests of the old generation have finished and their DMA is reported, and
 //! 9 cycles at least: 16 in all where nothing is in flight. While a batch drains, the next one gathers: up to [`DEPTH`]
 //! invalidations are accepted, and whatever has gathered is flipped and drained together. An epoch of a table set wraps
-//! after 64 changes (256 of one bucket, of indices or of PDs, make one of every set): then admission is paused, everything drains, and the caches
+//! after 64 changes (256 of one bucket of indices, or of PDs, make one of every set): then admission is paused, everything drains, and the caches
 //! are scrubbed, before the flip. The HEM epoch wraps after 1024 changes, which pulses `pointer_flush` twice.
 //!
 //! **Timing.** Counts are compared straight off block RAM, one bit per LUT in a carry chain; the decision is a write enable.
@@ -41,8 +41,9 @@
 //!   not come back before the set epoch wraps, because a bucket epoch that wraps changes the epochs of all sets with it.
 //! - *Protection domains.* The epoch is that of the request's PD, and the bucket of that PD is part of what is compared. A
 //!   translation is used by requests of its region's PD only, so it is cached under the epoch of that PD. An MPT entry may
-//!   be fetched by a request of another PD, which it then refuses; of another bucket, that is: such an entry answers that
-//!   request and is never found by another one (`MptFill::is_foreign`).
+//!   be fetched by a request of another PD, which it then refuses, and be found by such requests. Where its PD is of another
+//!   bucket, their epoch says nothing of it; it counts only while no PD at all has been invalidated since
+//!   (`MptFill::is_foreign`, `any_pd_epoch`). When that epoch wraps it changes the epochs of all sets.
 //! - *Replays and walks in flight.* They carry the epochs and the generation of their admission. Whatever they fill in, at
 //!   whatever time, is found by requests of the old epochs only. Hence no check at the fill.
 //! - *Lines in flight* are shared among requests of one generation. A read that a new request joins was issued for a new
@@ -403,7 +404,14 @@ impl Fence {
         );
         let gathers = (writes & !is_catching_up.value).named("gathers");
         // A bucket is shared by all table sets, so that its wrap concerns all of them.
-        let is_of_all = entry.is_of_bucket.mux(changed.none(), entry.is_all);
+        let is_of_pd = entry.is_of_bucket & entry.bucket.bit(place_bits - 1);
+        let any_pd_epoch = b.register_reset("any_pd_epoch_q", BUCKET_EPOCH_BITS, 0);
+        let any_pd_changes = b.register_reset("any_pd_changes", 1, 0);
+        any_pd_changes.next((any_pd_changes.value & !flip.value) | (gathers & is_of_pd));
+        any_pd_epoch.next(any_pd_epoch.value + (any_pd_changes.value & flip.value).resize(BUCKET_EPOCH_BITS));
+        b.output("any_pd_epoch", any_pd_epoch.value);
+        let any_pd_wraps = is_of_pd & (!any_pd_epoch.value).none();
+        let is_of_all = entry.is_of_bucket.mux(changed.none() | any_pd_wraps, entry.is_all);
         let is_of_one = !entry.is_of_bucket & !entry.is_all;
         let mut wraps = Vec::new();
         for set in 0..config.table_sets {

@@ -32,8 +32,8 @@ use crate::prim::{
     Credit, Design, Signal, concat, delay_record, input_channel, mux_record, output_channel, select_by_number,
 };
 use crate::records::{
-    ADMISSION_BITS, EPOCH_BITS, HEM_EPOCH_BITS, LATE_EPOCH_BITS, Lookup, REGION_EPOCH_BITS, Request, SET_EPOCH_BITS,
-    STAMP_BITS,
+    ADMISSION_BITS, BUCKET_EPOCH_BITS, ENTRY_EPOCH_BITS, EPOCH_BITS, HEM_EPOCH_BITS, LATE_EPOCH_BITS, Lookup,
+    REGION_EPOCH_BITS, Request, SET_EPOCH_BITS, STAMP_BITS,
 };
 use keywalk_contract::{Config, key::INDEX_BITS};
 
@@ -46,8 +46,9 @@ pub struct KeyDecoder;
 impl KeyDecoder {
     /// Builds the module `key_decoder` and gives its name.
     ///
-    /// Inputs besides the channels: `pause` and `gap_wanted` (admit no new request), `mpt_mask_<k>` (num_mpts - 1 of table set `k`), the
-    /// function map's write port, what a request is given: `generation`, `now`, `set_epoch_<k>`, `hem_epoch`, and, one
+    /// Inputs besides the channels: `pause` and `gap_wanted` (admit no new request), `mpt_mask_<k>` (num_mpts - 1 of table set
+    /// `k`), the function map's write port, what a request is given: `generation`, `now`, `set_epoch_<k>`, `any_pd_epoch`,
+    /// `hem_epoch`, and, one
     /// cycle after `early_index`, `late_epoch` (0 for a replay); the pulses `split_place_freed` (the page split took a request) and
     /// `entry_found` (a request needs no HEM context any more). Outputs besides the channels: `ready`, `accepted` with
     /// `accepted_generation` (a new request was admitted), `empty` (no place is reserved), and
@@ -96,7 +97,6 @@ impl KeyDecoder {
             length: request.length,
             index: request.key.high_bits(INDEX_BITS),
             is_replay: b.flag(false),
-            must_miss: b.flag(false),
             status: b.literal(0, 8),
             hop: b.literal(0, 2),
             order: b.literal(0, config.order_bits()),
@@ -138,9 +138,10 @@ impl KeyDecoder {
         b.output("early_is_replay", lookup.is_replay);
         // The epochs of the buckets are in their memory until the next cycle. The bucket of a replay's PD is what it was.
         let set_epoch = select_by_number(&set_epochs, lookup.table_set);
-        let (hem_low, set_low) = (REGION_EPOCH_BITS, LATE_EPOCH_BITS);
+        let any_pd_epoch = b.input("any_pd_epoch", BUCKET_EPOCH_BITS);
+        let (wide_low, set_low) = (REGION_EPOCH_BITS, LATE_EPOCH_BITS);
         lookup.epoch = concat(&[
-            lookup.is_replay.mux(lookup.epoch.bits(EPOCH_BITS - 1, hem_low), hem_epoch),
+            lookup.is_replay.mux(lookup.epoch.bits(EPOCH_BITS - 1, wide_low), hem_epoch.concat(any_pd_epoch)),
             bucket,
             lookup.is_replay.mux(lookup.epoch.bits(set_low + SET_EPOCH_BITS - 1, set_low), set_epoch),
             lookup.epoch.low_bits(LATE_EPOCH_BITS),
@@ -149,7 +150,7 @@ impl KeyDecoder {
         b.output("lookup_length_minus_one", (lookup.length - 1).delay("lookup_length_minus_one_q"));
 
         let mut lookup = delay_record(lookup, "lookup_q");
-        b.output("lookup_noted_epoch", lookup.epoch.low_bits(REGION_EPOCH_BITS));
+        b.output("lookup_noted_epoch", lookup.epoch.low_bits(ENTRY_EPOCH_BITS));
         lookup.epoch = lookup.epoch | late_epoch.resize(EPOCH_BITS);
         b.output("lookup_valid", valid.delay_reset("lookup_valid_q"));
         output_channel(b, "lookup", lookup);

@@ -21,10 +21,11 @@
 //! sees a torn line: one that reads the old tag in that cycle reads the old data. An index is in one way at most, whatever
 //! its epochs: a fill compares table set and index and overwrites the way that has them. A fill that comes one or two
 //! cycles after another of the same set cannot see that one's tag or use; it is dropped, and its request will fetch the
-//! entry again. A line whose PD is not of the bucket of the request that fetched it (`is_foreign`) is there for the replay
-//! of that request only, whose fill comes right before it: a new request never finds it, nor does a replay whose own fill was
-//! dropped (`fill_lost`, which comes back as `lookup_must_miss`): it might find what an earlier request brought. Of a hit and
-//! a fill that come in one cycle, only the hit counts as a use.
+//! entry again. Of a hit and a fill that come in one cycle, only the hit counts as a use.
+//!
+//! A line is found under its own epochs; of those of PDs either the one of the request's bucket has to agree, if the line's
+//! PD is of that bucket (not `is_foreign`), or the one of all PDs together. So an invalidation of another PD leaves the line
+//! to the requests of its own PD, and to no other ones.
 //!
 //! **Limits.** `mpt_sets` times `mpt_ways` lines.
 
@@ -32,7 +33,9 @@ use crate::prim::{
     Design, Plru, Ram, RamStyle, Signal, concat, encode_one_hot, input_channel, or_all, output_channel, scrub,
     select_by_number, select_one_hot,
 };
-use crate::records::{LATE_EPOCH_BITS, MptFill, MptLine, REGION_EPOCH_BITS};
+use crate::records::{
+    BUCKET_EPOCH_BITS, ENTRY_EPOCH_BITS, LATE_EPOCH_BITS, MptFill, MptLine, REGION_EPOCH_BITS, SET_EPOCH_BITS,
+};
 use keywalk_contract::{Config, key::INDEX_BITS};
 
 crate::record! {
@@ -45,8 +48,8 @@ crate::record! {
         /// Index above the set number.
         index: INDEX_BITS - config.mpt_set_bits(),
         /// Epochs under which the entry was fetched.
-        epoch: REGION_EPOCH_BITS,
-        /// Only replays find it.
+        epoch: ENTRY_EPOCH_BITS,
+        /// As with the fill.
         is_foreign: 1,
         /// Page shift - 12 of the line.
         page_shift: 5,
@@ -69,9 +72,8 @@ crate::record! {
 pub struct MptCache;
 
 impl MptCache {
-    /// Builds the module `mpt_cache` and gives its name. Outputs besides the channels: `ready`, `found`, `page_shift`,
-    /// and the pulses `evicted` (a fill has replaced another entry's line) and `fill_lost` (the fill of the cycle before is
-    /// not entered).
+    /// Builds the module `mpt_cache` and gives its name. Outputs besides the channels: `ready`, `found`, `page_shift`, and
+    /// the pulse `evicted` (a fill has replaced another entry's line).
     pub fn build<'a>(design: &Design<'a>, config: &Config) -> String {
         let b = design.module("mpt_cache");
         let (sets, ways) = (config.mpt_sets, config.mpt_ways);
@@ -99,23 +101,36 @@ impl MptCache {
         let valid = b.input("lookup_valid", 1);
         let table_set = b.input("lookup_table_set", config.table_set_bits());
         let index = b.input("lookup_index", INDEX_BITS);
-        let is_replay = b.input("lookup_is_replay", 1);
-        let epoch = b.input("lookup_epoch", REGION_EPOCH_BITS);
+        let epoch = b.input("lookup_epoch", ENTRY_EPOCH_BITS);
         let late_epoch = b.input("late_epoch", LATE_EPOCH_BITS);
-        let may_be_foreign = is_replay & !b.input("lookup_must_miss", 1);
         let agreement = |tag: &Tag<Signal<'a>>| {
-            let late_agrees: Vec<_> = (0..LATE_EPOCH_BITS / 2)
-                .map(|pair| {
-                    let [held, noted, late] =
-                        [tag.epoch, epoch, late_epoch].map(|epochs| epochs.bits(2 * pair + 1, 2 * pair));
-                    held.eq(noted ^ late)
-                })
-                .collect();
-            let early_epoch = |epoch: Signal<'a>| epoch.high_bits(REGION_EPOCH_BITS - LATE_EPOCH_BITS);
-            let held = concat(&[tag.table_set, tag.index, early_epoch(tag.epoch)]);
-            let wanted = concat(&[table_set, index.high_bits(index_bits), early_epoch(epoch)]);
-            let may_be_found = tag.is_valid & (!tag.is_foreign | may_be_foreign);
-            concat(&late_agrees).concat(may_be_found).concat(held.agreements(wanted)).all_set()
+            let bits = |high: u32, low: u32| [tag.epoch, epoch].map(|epochs| epochs.bits(high - 1, low));
+            let late_agrees = |high: u32, low: u32| {
+                let pairs: Vec<_> = (low..high)
+                    .step_by(2)
+                    .map(|bit| {
+                        let [held, noted] = bits(bit + 2, bit);
+                        held.eq(noted ^ late_epoch.bits(bit + 1, bit))
+                    })
+                    .collect();
+                concat(&pairs)
+            };
+            let set_low = LATE_EPOCH_BITS;
+            let [held_set, wanted_set] = bits(set_low + SET_EPOCH_BITS, set_low);
+            let [held_bucket, wanted_bucket] = bits(REGION_EPOCH_BITS, set_low + SET_EPOCH_BITS);
+            let [held_any_pd, wanted_any_pd] = bits(ENTRY_EPOCH_BITS, REGION_EPOCH_BITS);
+            let held = concat(&[tag.table_set, tag.index, held_set]);
+            let wanted = concat(&[table_set, index.high_bits(index_bits), wanted_set]);
+            let entry_agrees = late_agrees(BUCKET_EPOCH_BITS, 0).concat(held.agreements(wanted));
+            let held = concat(&[tag.is_valid, !tag.is_foreign, held_bucket]);
+            let pd_agrees = late_agrees(LATE_EPOCH_BITS, BUCKET_EPOCH_BITS).concat(held.agreements(concat(&[
+                always,
+                always,
+                wanted_bucket,
+            ])));
+            let any_pd_agrees = tag.is_valid.concat(held_any_pd).agreements(always.concat(wanted_any_pd));
+            // Two carry chains: by the epoch of the PD, and by that of all PDs.
+            pd_agrees.concat(entry_agrees).all_set() | any_pd_agrees.concat(entry_agrees).all_set()
         };
         let hits: Vec<_> = read.iter().map(agreement).collect();
         // Nor does a lookup count whose tags were read before the scrub was through with them.
@@ -145,7 +160,6 @@ impl MptCache {
         let f2_set = f1_set.delay("f2_set");
         let clashes = (f1_valid.value & f1_set.eq_wide(fill_set)) | (f2_valid.value & f2_set.eq_wide(fill_set));
         f1_valid.next(fill_valid & !clean.busy & !clashes);
-        b.output("fill_lost", (fill_valid & (clashes | clean.busy)).delay_reset("fill_lost_q"));
         let f1_table_set = fill.table_set.delay("f1_table_set");
         let f1_index = fill.index.high_bits(index_bits).delay("f1_index");
         let f1_epoch = fill.epoch.delay("f1_epoch");

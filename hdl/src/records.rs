@@ -31,6 +31,8 @@ record! {
         table_set: SET_EPOCH_BITS,
         /// Bucket of the request's PD, because what is cached is not tagged with the PD itself.
         pd_bucket: PD_BUCKET_BITS,
+        /// Of all PDs together: changed by invalidating any PD.
+        any_pd: BUCKET_EPOCH_BITS,
         /// Of all HEM pointers: changed by every invalidation and by every write of a geometry or a BT0 slot.
         hem: HEM_EPOCH_BITS,
     }
@@ -41,7 +43,7 @@ pub const STAMP_BITS: u32 = 16;
 /// Bits of the epoch of a bucket of MPT indices or of PDs.
 pub const BUCKET_EPOCH_BITS: u32 = 8;
 /// Bits of a bucket of PDs.
-pub const PD_BUCKET_BITS: u32 = 8;
+pub const PD_BUCKET_BITS: u32 = 7;
 /// Bits of the epochs that are kept in memory, those of the two buckets: the lowest ones of a packed [`Epoch`].
 pub const LATE_EPOCH_BITS: u32 = 2 * BUCKET_EPOCH_BITS;
 /// Bits of the epoch of a table set.
@@ -52,8 +54,10 @@ pub const HEM_EPOCH_BITS: u32 = 10;
 pub const ADMISSION_BITS: u32 = 1 + STAMP_BITS;
 /// Bits of the epochs that a region's translations carry: the lowest ones of a packed [`Epoch`].
 pub const REGION_EPOCH_BITS: u32 = LATE_EPOCH_BITS + SET_EPOCH_BITS + PD_BUCKET_BITS;
+/// Bits of the epochs that an MPT entry carries: the lowest ones of a packed [`Epoch`].
+pub const ENTRY_EPOCH_BITS: u32 = REGION_EPOCH_BITS + BUCKET_EPOCH_BITS;
 /// Bits of [`Epoch`], packed.
-pub const EPOCH_BITS: u32 = REGION_EPOCH_BITS + HEM_EPOCH_BITS;
+pub const EPOCH_BITS: u32 = ENTRY_EPOCH_BITS + HEM_EPOCH_BITS;
 
 /// Low bits of a line address that its client has added up.
 pub const LINE_LOW_BITS: u32 = 29;
@@ -443,8 +447,6 @@ record! {
         index: key::INDEX_BITS,
         /// The request comes back from the HEM lookup and brings its line.
         is_replay: 1,
-        /// Replay: its line was foreign ([`MptFill`]) and not entered, so that no foreign line is its own.
-        must_miss: 1,
         /// Replay: status of the HEM lookup; 0: the line is good.
         status: status::STATUS_BITS,
         /// Replay: number of the read that failed or could not be issued.
@@ -511,9 +513,9 @@ record! {
         /// Index of the MPT entry.
         index: key::INDEX_BITS,
         /// Low bits of the packed [`Epoch`] under which the entry was fetched.
-        epoch: REGION_EPOCH_BITS,
-        /// The entry's PD is of another bucket than that of the request which fetched it: only replays may find it, because
-        /// an invalidation of its PD does not change those epochs.
+        epoch: ENTRY_EPOCH_BITS,
+        /// The entry's PD is of another bucket than that of the request which fetched it, whose epoch says nothing of it: of
+        /// the epochs of PDs only the one of all together counts.
         is_foreign: 1,
     }
 }

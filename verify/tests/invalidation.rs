@@ -264,7 +264,7 @@ impl Adversary {
         let waiting = self.engine.request_driver().pending();
         loop {
             let cycles = self.engine.cycles() - start;
-            assert!(cycles < LIMIT_CYCLES, "no completion");
+            assert!(cycles < LIMIT_CYCLES, "no completion, not answered: {:x?}", self.asked);
             if asks_every > 0 && cycles.is_multiple_of(asks_every) {
                 let page = self.random.random_range(0..PAGES);
                 self.submit(TARGET, page, 1);

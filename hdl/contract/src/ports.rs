@@ -107,7 +107,7 @@ crate::layout! {
         SCOPE / "scope" [26:24] = "0 one MR, 1 one MR and a VA range, 2 a PD, 3 a function, 4 to 7 everything.";
         PADDING_27 / "padding_27" [27:27] = "Padding.";
         KEY / "key" [59:28] = "Scope 0 and 1: key of the MR.";
-        PD / "pd" [83:60] = "Scope 2: protection domain. All PDs of the function's table set that agree with it in the lowest 8 bits are invalidated.";
+        PD / "pd" [83:60] = "Scope 2: protection domain. All PDs of the function's table set that agree with it in the lowest 7 bits are invalidated.";
         VA / "va" [147:84] = "Scope 1: first virtual address. All of the MR is invalidated.";
         LENGTH / "length" [211:148] = "Scope 1: bytes. All of the MR is invalidated.";
         PADDING / "padding" [215:212] = "Padding.";

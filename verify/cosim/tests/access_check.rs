@@ -403,7 +403,7 @@ fn check_held(expected: &Expected, beat: &Beat) -> Result<(), Error> {
         ("admission", expected.beat.get("admission")?),
         ("table_set", expected.beat.get("table_set")?),
         ("mpt_index", expected.beat.get("index")?),
-        ("epoch", expected.beat.get("epoch")? & ((1 << 30) - 1)),
+        ("epoch", expected.beat.get("epoch")? & ((1 << 29) - 1)),
     ];
     let Request { va, length, .. } = expected.case.request;
     let last = u128::from(va) + u128::from(length) + (1 << 64) - 1;

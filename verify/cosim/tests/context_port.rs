@@ -12,7 +12,7 @@ use rand_chacha::ChaCha8Rng;
 const DESIGNS: [&Dut; 2] = [&dut::CONTEXT_PORT, &dut::CONTEXT_PORT_LEAST];
 
 /// Bits of a packed epoch below the HEM epoch.
-const REGION_EPOCH_BITS: u32 = 30;
+const ENTRY_EPOCH_BITS: u32 = 37;
 
 /// Requests in flight.
 const PLACES: u64 = 16;
@@ -243,7 +243,7 @@ impl Rig {
     /// Packed admission and epoch of a request: generation and HEM epoch, the rest zero.
     fn admission(&self, tag: u128) -> (u128, u128) {
         let (generation, hem_epoch) = self.admitted[&tag];
-        (generation.into(), u128::from(hem_epoch) << REGION_EPOCH_BITS)
+        (generation.into(), u128::from(hem_epoch) << ENTRY_EPOCH_BITS)
     }
 
     fn check_walk(&mut self, walk: &Beat) -> Result<(), Error> {

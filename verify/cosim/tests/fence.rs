@@ -51,7 +51,7 @@ const BUSY: Chances =
     Chances { request: 700, finish: 750, done: 800, stray: 20, context: 100, long: 50, tables: 2, other: 100 };
 
 /// PDs of requests, of which the last two have the same bucket.
-const PDS: [u64; 4] = [0, 0x81, 7, 0xab_cd07];
+const PDS: [u64; 4] = [0, 0x41, 7, 0xab_cd07];
 
 /// A request, or a context lookup, as the engine around the fence knows it.
 #[derive(Clone, Copy, Debug)]
@@ -68,6 +68,9 @@ struct Request {
 type Place = (u64, u64, u64);
 /// Epochs of both buckets and of a table set.
 type Pair = (u64, u64);
+/// An MPT index in a table set, and the epochs under which any PD finds its entry: that of its bucket, of all PDs, and of the
+/// table set.
+type Entry = ((u64, u64), (u64, u64, u64));
 
 /// An invalidation in flight.
 struct Pending {
@@ -76,6 +79,7 @@ struct Pending {
     places: Vec<Place>,
     /// What was looked up under these epochs may be old.
     stale: Vec<(Place, Pair)>,
+    stale_entries: Vec<Entry>,
     stale_hem: BTreeSet<u64>,
 }
 
@@ -103,6 +107,7 @@ struct Ports {
     late_epoch: Output,
     generation: Output,
     hem_epoch: Output,
+    any_pd_epoch: Output,
     set_epochs: Vec<Output>,
     now: Output,
     ready: Output,
@@ -132,7 +137,7 @@ struct Rig {
     holds_done: bool,
     next_number: u64,
     /// The request that was sampled in the cycle before: its buckets' epochs arrive now.
-    sampled: Option<(Request, Place, u64)>,
+    sampled: Option<(Request, Place, u64, u64)>,
     /// In the cycle before, the epochs of a replay were asked for.
     asked_for_replay: bool,
     accepts: VecDeque<(u64, u64)>,
@@ -146,6 +151,8 @@ struct Rig {
     long: VecDeque<Request>,
     used: HashMap<Place, BTreeSet<Pair>>,
     forbidden: HashMap<Place, BTreeSet<Pair>>,
+    used_entries: BTreeSet<Entry>,
+    forbidden_entries: BTreeSet<Entry>,
     used_hem: BTreeSet<u64>,
     forbidden_hem: BTreeSet<u64>,
     pending: VecDeque<Pending>,
@@ -196,6 +203,7 @@ impl Rig {
             late_epoch: output("late_epoch")?,
             generation: output("generation")?,
             hem_epoch: output("hem_epoch")?,
+            any_pd_epoch: output("any_pd_epoch")?,
             set_epochs: (0..config.table_sets)
                 .map(|set| output(&format!("set_epoch_{set}")))
                 .collect::<Result<_, _>>()?,
@@ -237,6 +245,8 @@ impl Rig {
             long: VecDeque::new(),
             used: HashMap::new(),
             forbidden: HashMap::new(),
+            used_entries: BTreeSet::new(),
+            forbidden_entries: BTreeSet::new(),
             used_hem: BTreeSet::new(),
             forbidden_hem: BTreeSet::new(),
             pending: VecDeque::new(),
@@ -272,6 +282,8 @@ impl Rig {
         self.long.clear();
         self.used.clear();
         self.forbidden.clear();
+        self.used_entries.clear();
+        self.forbidden_entries.clear();
         self.used_hem.clear();
         self.forbidden_hem.clear();
         self.pending.clear();
@@ -345,7 +357,14 @@ impl Rig {
             _ => true,
         };
         let places = self.places().into_iter().filter(is_hit).collect();
-        self.pending.push_back(Pending { tag, accepted: None, places, stale: Vec::new(), stale_hem: BTreeSet::new() });
+        self.pending.push_back(Pending {
+            tag,
+            accepted: None,
+            places,
+            stale: Vec::new(),
+            stale_entries: Vec::new(),
+            stale_hem: BTreeSet::new(),
+        });
         let key = index << 8 | self.random.random_range(0..256);
         let fields = [
             ("tag", tag),
@@ -396,8 +415,12 @@ impl Rig {
         if std::mem::take(&mut self.asked_for_replay) {
             assert_eq!(self.get(self.ports.late_epoch), 0, "the epochs of a replay");
         }
-        let Some((request, place, set_epoch)) = self.sampled.take() else { return };
-        let pair = (self.get(self.ports.late_epoch), set_epoch);
+        let Some((request, place, set_epoch, any_pd_epoch)) = self.sampled.take() else { return };
+        let late_epoch = self.get(self.ports.late_epoch);
+        let pair = (late_epoch, set_epoch);
+        let entry = ((place.0, place.1), (late_epoch & 0xff, any_pd_epoch, set_epoch));
+        assert!(!self.forbidden_entries.contains(&entry), "{request:?} finds an old entry: {entry:?}");
+        self.used_entries.insert(entry);
         let is_forbidden = self.forbidden.get(&place).is_some_and(|pairs| pairs.contains(&pair));
         assert!(!is_forbidden, "{request:?} of {place:?} sees the epochs {pair:?} of an old translation");
         let hem_epoch = request.hem_epoch;
@@ -425,12 +448,12 @@ impl Rig {
         self.accepts.push_back((cycle + self.accept_delay, request.generation));
         self.in_flight.push(request);
         let pd = PDS[self.random.random_range(0..PDS.len())];
-        self.sampled = Some((request, (set, index, pd), set_epoch));
+        self.sampled = Some((request, (set, index, pd), set_epoch, self.get(self.ports.any_pd_epoch)));
         let ports = &self.ports;
         for (port, value) in [
             (ports.epoch_index, index),
             (ports.epoch_table_set, set),
-            (ports.epoch_pd_bucket, (pd as u8 ^ (set as u8).reverse_bits()).into()),
+            (ports.epoch_pd_bucket, ((pd as u8 & 0x7f) ^ ((set as u8).reverse_bits() >> 1)).into()),
             (ports.epoch_is_replay, 0),
         ] {
             self.bench.model_mut().set(port, value);
@@ -475,7 +498,12 @@ impl Rig {
             assert!(self.accepts.is_empty() && self.finishes.is_empty() && self.long.is_empty());
             self.used.clear();
             self.forbidden.clear();
-            self.pending.iter_mut().for_each(|pending| pending.stale.clear());
+            self.used_entries.clear();
+            self.forbidden_entries.clear();
+            for pending in &mut self.pending {
+                pending.stale.clear();
+                pending.stale_entries.clear();
+            }
             self.flushes += 1;
             self.caches_busy_cycles = self.random.random_range(1..40);
         }
@@ -497,7 +525,7 @@ impl Rig {
         let noise = self.random.random::<u32>() & 0xff_ffff;
         let is_replay = self.random.random::<bool>();
         let ports = [self.ports.epoch_index, self.ports.epoch_pd_bucket, self.ports.epoch_is_replay];
-        for (port, value) in ports.into_iter().zip([noise, noise & 0xff, is_replay.into()]) {
+        for (port, value) in ports.into_iter().zip([noise, noise & 0x7f, is_replay.into()]) {
             self.bench.model_mut().set(port, value.into());
         }
         if !is_paused && self.chance(chances.request) {
@@ -611,6 +639,8 @@ impl Rig {
             let pairs = self.used.get(place).into_iter().flatten();
             pending.stale.extend(pairs.map(|pair| (*place, *pair)));
         }
+        let places: BTreeSet<_> = pending.places.iter().map(|place| (place.0, place.1)).collect();
+        pending.stale_entries.extend(self.used_entries.iter().filter(|entry| places.contains(&entry.0)));
         pending.stale_hem.clone_from(&self.used_hem);
         assert!(self.pending.iter().filter(|pending| pending.accepted.is_some()).count() <= PLACES);
     }
@@ -630,6 +660,7 @@ impl Rig {
         for (place, pair) in pending.stale {
             self.forbidden.entry(place).or_default().insert(pair);
         }
+        self.forbidden_entries.extend(pending.stale_entries);
         self.forbidden_hem.extend(&pending.stale_hem);
         self.times.push((accepted, offered));
         self.completions += 1;

@@ -24,7 +24,7 @@ const FIRST_REQUEST_CYCLES: u64 = 4;
 /// Cycles from a line to the next request.
 const NEXT_REQUEST_CYCLES: u64 = 1;
 /// Bits of a packed epoch below those of the HEM pointers.
-const REGION_EPOCH_BITS: u32 = 30;
+const ENTRY_EPOCH_BITS: u32 = 37;
 /// Cycles from a request to the word that it has missed.
 const MISS_CYCLES: usize = 3;
 /// Requests in a row that a lookup waits for, and the cycles until a gap that was asked for is there.
@@ -263,8 +263,7 @@ impl Component for Requester {
         model.set(self.request_valid, (miss.is_some() || hits).into());
         requests.count += u64::from(miss.is_some() || hits);
         for (field, input) in &self.request {
-            let value =
-                |miss: &Fields| if *field == "epoch" { miss["epoch"] >> REGION_EPOCH_BITS } else { miss[field] };
+            let value = |miss: &Fields| if *field == "epoch" { miss["epoch"] >> ENTRY_EPOCH_BITS } else { miss[field] };
             let any = self.random.random::<u64>() >> (64 - Signal::from(*input).width());
             model.set(*input, miss.as_ref().map_or(any, |miss| value(miss) as u64));
         }
@@ -641,7 +640,7 @@ impl Fixture {
             ("length", random(32)),
             ("index", index.into()),
             ("admission", random(17)),
-            ("epoch", epoch << REGION_EPOCH_BITS | random(REGION_EPOCH_BITS)),
+            ("epoch", epoch << ENTRY_EPOCH_BITS | random(ENTRY_EPOCH_BITS)),
         ]
         .into();
         self.requests.borrow_mut().waiting.push_back(fields.clone());
@@ -676,7 +675,7 @@ impl Fixture {
             ("table", table.into()),
             ("index", index.into()),
             ("admission", admission),
-            ("epoch", epoch << REGION_EPOCH_BITS),
+            ("epoch", epoch << ENTRY_EPOCH_BITS),
         ])?;
         let (status, table, hop, address) = match outcome.result {
             Ok(address) => (Status::Ok, 0, 0, address),

@@ -63,7 +63,7 @@ impl Credit {
 
 /// Bucket of a PD: its lowest bits, in exclusive or with the bits of the table set in reverse.
 fn pd_bucket(pd: u32, table_set: u32) -> u64 {
-    (pd as u8 ^ (table_set as u8).reverse_bits()).into()
+    ((pd as u8 & 0x7f) ^ ((table_set as u8).reverse_bits() >> 1)).into()
 }
 
 /// A request in the pipe.
@@ -99,6 +99,7 @@ struct Rig {
     now: Input,
     hem_epoch: Input,
     late_epoch: Input,
+    any_pd_epoch: Input,
     /// log2 of the number of MPT entries of each table set.
     num_mpts_log2: Vec<u32>,
     /// Table set of each function.
@@ -145,6 +146,7 @@ impl Rig {
             now: input(&bench, "now")?,
             hem_epoch: input(&bench, "hem_epoch")?,
             late_epoch: input(&bench, "late_epoch")?,
+            any_pd_epoch: input(&bench, "any_pd_epoch")?,
             num_mpts_log2: vec![24; config.table_sets as usize],
             table_sets: vec![0; 1 << config.function_bits],
             write: None,
@@ -254,7 +256,7 @@ impl Rig {
         beat.set("table_set", table_set.into())?;
         // Its PD has the bucket that it had.
         let bucket = u128::from(pd_bucket(beat.get("pd")? as u32, table_set));
-        beat.set("epoch", beat.get("epoch")? & !(0xff << 22) | bucket << 22)?;
+        beat.set("epoch", beat.get("epoch")? & !(0x7f << 22) | bucket << 22)?;
         self.bench[self.replays].push(beat.clone());
         self.replay = Some(beat);
         Ok(())
@@ -272,8 +274,9 @@ impl Rig {
     fn cycle(&mut self, pulses: Pulses) -> Result<(), Error> {
         let cycle = self.bench.cycles();
         // What a request is given changes in every cycle.
-        let [generation, now, hem_epoch, mut late_epoch] =
-            [self.generation, self.now, self.hem_epoch, self.late_epoch].map(|input| self.randomise(input));
+        let [generation, now, hem_epoch, any_pd_epoch, mut late_epoch] =
+            [self.generation, self.now, self.hem_epoch, self.any_pd_epoch, self.late_epoch]
+                .map(|input| self.randomise(input));
         // The memory gives zero for a replay.
         if self.pipe.front().is_some_and(|entering| entering.due == cycle && entering.is_replay) {
             late_epoch = 0;
@@ -349,14 +352,14 @@ impl Rig {
             } else {
                 let log2 = self.num_mpts_log2[table_set as usize];
                 index = index.rotate_right(key::ROTATE_BITS) & bits::max(log2) as u32;
-                entering.epoch = hem_epoch << 30 | bucket << 22 | set_epochs[table_set as usize] << 16;
+                let set_epoch = set_epochs[table_set as usize];
+                entering.epoch = hem_epoch << 37 | any_pd_epoch << 29 | bucket << 22 | set_epoch << 16;
                 let admission = now << 1 | generation;
                 entering.fields.extend(
                     [
                         ("table_set", table_set.into()),
                         ("index", index.into()),
                         ("is_replay", 0),
-                        ("must_miss", 0),
                         ("status", 0),
                         ("hop", 0),
                         ("admission", u128::from(admission)),
@@ -370,7 +373,7 @@ impl Rig {
             assert_eq!(outputs.get("early_is_replay") == 1, entering.is_replay, "early_is_replay in cycle {cycle}");
             assert_eq!(
                 outputs.get("early_hem_epoch"),
-                (entering.epoch >> 30).into(),
+                (entering.epoch >> 37).into(),
                 "early_hem_epoch in cycle {cycle}"
             );
         }

@@ -39,17 +39,28 @@ const SETTLED_CYCLES: u64 = 4;
 /// Bits of the epochs of buckets, the lowest ones of the epochs.
 const LATE_EPOCH_BITS: u32 = 16;
 /// Bits of the epochs.
-const EPOCH_BITS: u32 = 30;
+const EPOCH_BITS: u32 = 37;
+/// Of them, those of the PD's bucket: its epoch and its number; and that of all PDs.
+const PD_EPOCH: u64 = 0xff << 8 | 0x7f << 22;
+const ANY_PD_EPOCH: u64 = 0xff << 29;
 
 /// What a line is cached under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Name {
     table_set: u32,
     index: u32,
-    epoch: u32,
+    epoch: u64,
 }
 
 impl Name {
+    /// Whether a request of that name finds a line of this name.
+    fn is_found_by(&self, request: Name, is_foreign: bool) -> bool {
+        let differs = self.epoch ^ request.epoch;
+        let by_pd = !is_foreign && differs & PD_EPOCH == 0;
+        let by_any_pd = differs & ANY_PD_EPOCH == 0;
+        self.owner() == request.owner() && differs & !(PD_EPOCH | ANY_PD_EPOCH) == 0 && (by_pd || by_any_pd)
+    }
+
     /// Whose entry it is, whatever the epochs.
     fn owner(&self) -> (u32, u32) {
         (self.table_set, self.index)
@@ -66,10 +77,6 @@ struct Step {
     lookup: Option<Name>,
     /// The lookup is shown, but not valid.
     is_ghost: bool,
-    /// Whether the lookup is a replay; none: either.
-    is_replay: Option<bool>,
-    /// Its own fill was lost.
-    must_miss: bool,
     fill: Option<(Name, Line)>,
     /// The fill is foreign.
     is_foreign: bool,
@@ -145,15 +152,15 @@ impl Reference {
     }
 
     /// The line that a lookup finds.
-    fn look_up(&mut self, cycle: u64, name: Name, may_be_foreign: bool) -> Option<Line> {
+    fn look_up(&mut self, cycle: u64, name: Name) -> Option<Line> {
         self.advance(cycle);
         let set = self.set(name);
         let mut refused = 0;
         let found = self.holding(name).and_then(|way| {
             let held = self.ways[set][way].as_ref()?;
-            let is_refused = held.is_foreign && !may_be_foreign;
-            refused += u32::from(held.name == name && is_refused);
-            (held.name == name && !is_refused).then(|| (way, held.line.clone()))
+            let is_found = held.name.is_found_by(name, held.is_foreign);
+            refused += u32::from(!is_found && held.name.is_found_by(name, false));
+            is_found.then(|| (way, held.line.clone()))
         });
         self.refused += refused;
         if let Some((way, _)) = &found {
@@ -206,8 +213,6 @@ struct Rig {
     found: BTreeMap<u64, Option<Line>>,
     /// Lines by the cycle in which they come.
     lines: BTreeMap<u64, Line>,
-    /// The fill of the cycle before is not entered.
-    has_lost: bool,
     /// Cycles in which `evicted` pulses.
     evicted: VecDeque<u64>,
     /// Cycles, from now on, for which the tags are scrubbed.
@@ -222,7 +227,7 @@ impl Rig {
             ["early_index", "late_epoch"].contains(&name) || name.starts_with("lookup_") || name.starts_with("fill_")
         })?;
         let outputs = Outputs::watch(&mut bench, |name| {
-            ["ready", "found", "page_shift", "evicted", "fill_lost"].contains(&name) || name.starts_with("line_")
+            ["ready", "found", "page_shift", "evicted"].contains(&name) || name.starts_with("line_")
         })?;
         let fields = bench[inputs].ports().filter_map(|(name, width)| Some((name.strip_prefix("fill_")?, width)));
         let fields = fields.filter(|(name, _)| name.starts_with("line_") || *name == "page_shift");
@@ -238,7 +243,6 @@ impl Rig {
             fields,
             found: BTreeMap::new(),
             lines: BTreeMap::new(),
-            has_lost: false,
             evicted: VecDeque::new(),
             scrub_cycles: 0,
         };
@@ -249,7 +253,7 @@ impl Rig {
     fn reset(&mut self) -> Result<(), Error> {
         self.bench.model_mut().set(self.flush, 0);
         self.bench.reset(3)?;
-        (self.found, self.lines, self.evicted, self.has_lost) = Default::default();
+        (self.found, self.lines, self.evicted) = Default::default();
         self.reference.clear();
         self.scrub_cycles = self.config.mpt_sets.into();
         self.wait_for_scrub()
@@ -279,21 +283,15 @@ impl Rig {
             self.reference.clear();
         }
         let is_lost = is_scrubbed || step.flush;
-        let is_fill_lost = match &step.fill {
-            Some((name, _)) => is_scrubbed || self.reference.drops(now, *name),
-            None => false,
-        };
         if let Some(name) = step.lookup {
             // A replay brings the epochs of its buckets, a new request finds them beside; the other of the two is zero.
-            let is_replay = step.is_replay.unwrap_or_else(|| self.random.random());
+            let is_replay = self.random.random();
             let late = name.epoch & ((1 << LATE_EPOCH_BITS) - 1);
             let (brought, beside) = if is_replay { (late, 0) } else { (0, late) };
             let fields = [
-                ("lookup_valid", u32::from(!step.is_ghost)),
-                ("lookup_table_set", name.table_set),
-                ("lookup_index", name.index),
-                ("lookup_is_replay", u32::from(is_replay)),
-                ("lookup_must_miss", u32::from(step.must_miss)),
+                ("lookup_valid", u64::from(!step.is_ghost)),
+                ("lookup_table_set", name.table_set.into()),
+                ("lookup_index", name.index.into()),
                 ("lookup_epoch", name.epoch >> LATE_EPOCH_BITS << LATE_EPOCH_BITS | brought),
                 ("late_epoch", beside),
             ];
@@ -302,15 +300,15 @@ impl Rig {
             let fields = fields.map(|(field, value)| (field.to_owned(), value.into()));
             self.bench[inputs].push(now + LOOKUP_CYCLES, fields);
             if !step.is_ghost {
-                let line = if is_lost { None } else { self.reference.look_up(now, name, is_replay && !step.must_miss) };
+                let line = if is_lost { None } else { self.reference.look_up(now, name) };
                 self.found.insert(now + FOUND_CYCLES, line);
             }
         }
         if let Some((name, line)) = step.fill {
             let fields = [
                 ("fill_valid", 1),
-                ("fill_table_set", name.table_set),
-                ("fill_index", name.index),
+                ("fill_table_set", name.table_set.into()),
+                ("fill_index", name.index.into()),
                 ("fill_epoch", name.epoch),
                 ("fill_is_foreign", step.is_foreign.into()),
             ];
@@ -329,8 +327,6 @@ impl Rig {
 
         let outputs = &self.bench[self.outputs];
         assert_eq!(outputs.get("ready") == 1, !is_scrubbed, "ready in cycle {now}");
-        assert_eq!(outputs.get("fill_lost") == 1, self.has_lost, "fill_lost in cycle {now}");
-        self.has_lost = is_fill_lost;
         let is_evicted = self.evicted.front() == Some(&now);
         if is_evicted {
             self.evicted.pop_front();
@@ -451,24 +447,30 @@ fn every_line_is_found_again_with_a_lookup_and_a_fill_in_every_cycle() -> Result
 }
 
 #[test]
-fn a_foreign_line_is_found_by_replays_only_and_not_by_one_whose_own_was_lost() -> Result<(), Error> {
+fn of_pds_the_epoch_of_the_bucket_counts_or_that_of_all() -> Result<(), Error> {
     DESIGNS.into_iter().try_for_each(|design| {
         let mut rig = Rig::new(design, 9)?;
         let name = rig.name_in(0);
-        let line = rig.random_line();
-        rig.cycle(Step { fill: Some((name, line.clone())), is_foreign: true, ..Step::default() })?;
-        rig.idle(SETTLED_CYCLES)?;
-        for (is_replay, must_miss, expected) in
-            [(false, false, None), (true, false, Some(line.clone())), (true, true, None), (true, false, Some(line))]
-        {
-            let due = rig.bench.cycles() + FOUND_CYCLES;
-            let is_replay = Some(is_replay);
-            rig.cycle(Step { lookup: Some(name), is_replay, must_miss, ..Step::default() })?;
-            assert_eq!(rig.found[&due], expected);
+        for is_foreign in [false, true] {
+            let line = rig.random_line();
+            rig.cycle(Step { fill: Some((name, line.clone())), is_foreign, ..Step::default() })?;
+            rig.idle(SETTLED_CYCLES)?;
+            let mut find = |changes: u64| rig.look_up_alone(Name { epoch: name.epoch ^ changes, ..name });
+            let any = Some(line);
+            let of_bucket = any.clone().filter(|_| !is_foreign);
+            for bit in (0..EPOCH_BITS).map(|bit| 1 << bit) {
+                let expected = match bit {
+                    _ if bit & ANY_PD_EPOCH != 0 => &of_bucket,
+                    _ if bit & PD_EPOCH != 0 => &any,
+                    _ => &None,
+                };
+                assert_eq!(&find(bit)?, expected, "epochs that differ in {bit:x}");
+            }
+            for bit in (0..EPOCH_BITS).map(|bit| 1 << bit).filter(|bit| bit & PD_EPOCH != 0) {
+                assert_eq!(find(bit | 1 << 29)?, None, "epochs of PDs that differ in {bit:x} and of all PDs");
+            }
+            assert_eq!(find(0)?, any);
         }
-        // Where it is filled in again by a request of its PD, any request finds it.
-        let line = rig.fill_alone(name)?;
-        assert_eq!(rig.look_up_alone(name)?, Some(line));
         Ok(())
     })
 }
@@ -484,7 +486,9 @@ fn random_lookups_and_fills() -> Result<(), Error> {
             names.extend(rig.names_in(rig.config.mpt_sets - 1, ways + 1 + phase % 3));
             // Some under other epochs.
             for position in 0..4 {
-                let bit = rig.random.random_range(0..EPOCH_BITS);
+                // Half of them those of PDs.
+                let low = if position % 2 == 0 { 0 } else { EPOCH_BITS - 8 };
+                let bit = rig.random.random_range(low..EPOCH_BITS);
                 let Name { table_set, index, epoch } = names[position];
                 names.push(Name { table_set, index, epoch: epoch ^ 1 << bit });
             }
@@ -498,8 +502,7 @@ fn random_lookups_and_fills() -> Result<(), Error> {
                 let lookup = chance(lookup_percent).then_some(lookup);
                 let fill = chance(fill_percent).then_some(fill);
                 let is_foreign = chance([0, 30, 100, 5][phase % 4]);
-                let must_miss = chance(20);
-                rig.cycle(Step { lookup, fill, is_foreign, must_miss, ..Step::default() })?;
+                rig.cycle(Step { lookup, fill, is_foreign, ..Step::default() })?;
             }
             let reference = &rig.reference;
             refused += reference.refused;
@@ -578,13 +581,13 @@ fn an_entry_is_found_under_its_own_epochs_only() -> Result<(), Error> {
         for set in [0, rig.config.mpt_sets - 1] {
             let name = rig.name_in(set);
             let mut line = rig.fill_alone(name)?;
-            for bit in 0..EPOCH_BITS {
+            for bit in (0..EPOCH_BITS).filter(|bit| (PD_EPOCH | ANY_PD_EPOCH) >> bit & 1 == 0) {
                 assert_eq!(rig.look_up_alone(Name { epoch: name.epoch ^ 1 << bit, ..name })?, None, "bit {bit}");
             }
             assert_eq!(rig.look_up_alone(name)?, Some(line));
             // Under other epochs it takes the same place.
             let mut held = name;
-            for bit in 0..EPOCH_BITS {
+            for bit in (0..EPOCH_BITS).filter(|bit| (PD_EPOCH | ANY_PD_EPOCH) >> bit & 1 == 0) {
                 let newer = Name { epoch: held.epoch ^ 1 << bit, ..held };
                 line = rig.fill_alone(newer)?;
                 assert_eq!(rig.look_up_alone(held)?, None, "bit {bit}");
@@ -629,7 +632,7 @@ fn no_entry_is_held_twice() -> Result<(), Error> {
                     let mut last = rig.bench.cycles() - 1;
                     for _ in 1..fills {
                         rig.idle(gap - 1)?;
-                        let name = Name { epoch: held.epoch ^ u32::from(changes_epoch), ..held };
+                        let name = Name { epoch: held.epoch ^ u64::from(changes_epoch), ..held };
                         let now = rig.bench.cycles();
                         let newer = rig.fill(name)?;
                         if now - last > CLASH_CYCLES {

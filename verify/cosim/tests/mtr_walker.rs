@@ -57,7 +57,7 @@ impl Memory {
 struct Owner {
     table_set: u8,
     mpt_index: u32,
-    /// The low 30 bits of the epoch.
+    /// The low 29 bits of the epoch.
     epoch: u32,
 }
 
@@ -272,7 +272,7 @@ impl Walk {
 
 impl Owner {
     fn random(random: &mut ChaCha8Rng) -> Self {
-        Self { table_set: 0, mpt_index: random.random_range(0..1 << 24), epoch: random.random_range(0..1 << 30) }
+        Self { table_set: 0, mpt_index: random.random_range(0..1 << 24), epoch: random.random_range(0..1 << 29) }
     }
 }
 
@@ -1150,7 +1150,7 @@ fn a_walk_begins_at_the_deepest_table_that_is_known() -> Result<(), Error> {
             // Neither another owner, nor an older or a newer epoch, nor the context port, nor an index beyond the table.
             for owner in [
                 Owner { epoch: owner.epoch + 1, ..owner },
-                Owner { epoch: owner.epoch ^ 0x2000_0000, ..owner },
+                Owner { epoch: owner.epoch ^ 0x1000_0000, ..owner },
                 Owner { mpt_index: owner.mpt_index + 128, ..owner },
                 Owner { mpt_index: owner.mpt_index | 1 << 23, ..owner },
             ] {

@@ -28,7 +28,7 @@ const USE_CYCLES: u64 = 3;
 /// A fill tells pages apart by their names beyond the set number, folded to that many bits.
 const FILL_COMPARES_BITS: u32 = 17;
 /// Bits of the epochs in a key.
-const EPOCH_BITS: u32 = 30;
+const EPOCH_BITS: u32 = 29;
 
 /// A page of a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
