@@ -608,6 +608,7 @@ impl Rig {
                 "status" => u128::from(outcome.status.code()),
                 "hop" => u128::from(outcome.hop),
                 "address" => u128::from(outcome.address),
+                "is_found" => u128::from(outcome.status == Status::Ok && request["hop"] > 0),
                 _ => request[name],
             };
             assert_eq!(actual, wanted, "{name} of {result:?}, answer to {request:?}; expected {outcome:?}");
