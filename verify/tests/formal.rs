@@ -82,11 +82,9 @@ fn a_planted_fault_is_found_and_a_faulty_queue_fails() {
     assert_eq!((rows.len(), &rows[0]["result"]), (1, &Value::from("fails")));
     let trace = rows[0]["trace"].as_str().expect("there is a waveform");
     assert!(fs::metadata(trace).expect("it is there").len() > 0);
-    assert!(
-        rows[0]["which"].as_str().is_some_and(|which| which.contains("nothing_from_nothing")),
-        "{}",
-        rows[0]["which"]
-    );
+    // What was never pushed is offered, and the pointers disagree with what was: the solver tells either.
+    let which = rows[0]["which"].as_str().expect("it says which");
+    assert!(["nothing_from_nothing", "pointers"].iter().any(|property| which.contains(property)), "{which}");
 }
 
 #[test]
