@@ -6,44 +6,46 @@
 //! machine per lookup.
 //!
 //! Two pipes share the work. The *new* pipe looks every request up beside the MPT cache, so that one that misses is two
-//! stages ahead; the others leave no trace. Context lookups take the cycles between. The pipe turns the object number into what is added to the pointer
-//! of each level, and reads the BT0 slot and the pointer caches side by side; it starts at the deepest pointer that is
-//! known. The *landing* pipe takes the lines that arrive, checks the pointer, adds what the new pipe has left in memory,
-//! and puts the pointer into a cache. Either pipe makes one *step* of a lookup: the next read, or the end. The steps of
-//! both go through one [`Merge`], the landing pipe first. Only the end of a miss whose entry has landed goes its own way.
+//! stages ahead; the others leave no trace. Context lookups take the cycles between. The pipe turns the object number
+//! into what is added to the pointer of each level, and reads the BT0 slot and the pointer caches side by side; it
+//! starts at the deepest pointer that is known. The *landing* pipe takes the lines that arrive, checks the pointer,
+//! adds what the new pipe has left in memory, and puts the pointer into a cache. Either pipe makes one *step* of a
+//! lookup: the next read, or the end. The steps of both go through one [`Merge`], the landing pipe first. Only the end
+//! of a miss whose entry has landed goes its own way.
 //!
-//! Two caches hold pointers that reads have returned. That of chunk pointers has the configured shape. That of the pointers
-//! one level above has as many places, but one way: each of its pointers covers 512 chunks or more, so that few are in
-//! use. Those two levels above, which only tables of three hops have, are not cached: an MPT of 2^24 entries has one, and
-//! it is asked for only where one of the at most 512 pointers below is not known. A key is the HEM epoch, the table set,
-//! the table, the alignment check at the acceptance, and
-//! the chunk number without the bits that are counted below the level.
+//! Two caches hold pointers that reads have returned. That of chunk pointers has the configured shape. That of the
+//! pointers one level above has as many places, but one way: each of its pointers covers 512 chunks or more, so that
+//! few are in use. Those two levels above, which only tables of three hops have, are not cached: an MPT of 2^24 entries
+//! has one, and it is asked for only where one of the at most 512 pointers below is not known. A key is the HEM epoch,
+//! the table set, the table, the alignment check at the acceptance, and the chunk number without the bits that are
+//! counted below the level.
 //!
 //! Only a pointer that a lookup wanted is cached, and none of its neighbours in the line: a driver leaves stale pointers
 //! in memory and writes new ones without telling, so that a pointer counts only once somebody has asked for it. Nor is
 //! one cached that is zero, not aligned to 4 KiB, or read with an error: lookups that want it fail anew, or succeed once
 //! it has been mended.
 //!
-//! **Handshake.** Channel `request` in, valid only, and three cycles after a request that has missed channel `miss`, valid
-//! only: as many may be in flight as there are contexts for requests. Channel `replay` out is valid only, and what it
-//! takes from the line comes from the table port's memories without a register. Channels `lookup` in and `answer` out are
-//! ready/valid; `lookup_ready` is low in the cycles of requests. `gap_wanted` asks for a cycle without a request, after a
-//! lookup or an end has waited for 15.
-//! `line_request` is ready/valid, but what is offered may change from cycle to cycle until it is taken, and it is void
-//! where `line_request_cancel` is set: a lookup that ends without an entry takes its turn there too. `line_valid` has
-//! no ready: a line is taken in every cycle; `early_context` tells its context one cycle before, and `early_valid` that it
-//! may come. `geometry_write_valid` and `bt0_write_valid` carry one write per cycle and are
-//! ignored before `ready`. `pointer_flush`, `pointer_hit`, `pointer_miss`, `pointer_evicted` and `read_issued_<level>` are
-//! pulses. A lookup of a table with hops counts as hit where it starts at a cached pointer, else as miss.
+//! **Handshake.** Channel `request` in, valid only, and three cycles after a request that has missed channel `miss`,
+//! valid only: as many may be in flight as there are contexts for requests. Channel `replay` out is valid only, and
+//! what it takes from the line comes from the table port's memories without a register. Channels `lookup` in and
+//! `answer` out are ready/valid; `lookup_ready` is low in the cycles of requests. `gap_wanted` asks for a cycle without
+//! a request, after a lookup or an end has waited for 15. `line_request` is ready/valid, but what is offered may change
+//! from cycle to cycle until it is taken, and it is void where `line_request_cancel` is set: a lookup that ends without
+//! an entry takes its turn there too. `line_valid` has no ready: a line is taken in every cycle; `early_context` tells
+//! its context one cycle before, and `early_valid` that it may come. `geometry_write_valid` and `bt0_write_valid` carry
+//! one write per cycle and are ignored before `ready`. `pointer_flush`, `pointer_hit`, `pointer_miss`,
+//! `pointer_evicted` and `read_issued_<level>` are pulses. A lookup of a table with hops counts as hit where it starts
+//! at a cached pointer, else as miss.
 //!
-//! **Latency and throughput.** From `request` or the acceptance of a context lookup to `line_request_valid` 4 cycles, from
-//! `line_valid` to the next `line_request_valid` 1 cycle; an entry is replayed in the cycle of its line; from the last line
-//! to `answer_valid` 5 cycles; if nothing else is in the way. One lookup, one line and one step per cycle. A level-0 index at or above `bt_num` costs about 40 cycles more, to that
-//! lookup only, if no pointer of it is cached; such lookups pass the divider one after another.
+//! **Latency and throughput.** From `request` or the acceptance of a context lookup to `line_request_valid` 4 cycles,
+//! from `line_valid` to the next `line_request_valid` 1 cycle; an entry is replayed in the cycle of its line; from the
+//! last line to `answer_valid` 5 cycles; if nothing else is in the way. One lookup, one line and one step per cycle. A
+//! level-0 index at or above `bt_num` costs about 40 cycles more, to that lookup only, if no pointer of it is cached;
+//! such lookups pass the divider one after another.
 //!
-//! **Timing.** The new pipe shifts (1), shifts and masks further beside the reads and is told of misses, and adds (3). The landing pipe
-//! adds straight off the memories (0), and checks the pointer while the sum is offered (1). Both add the low half of an
-//! address; the carry goes into the high half behind the [`Merge`], once for both.
+//! **Timing.** The new pipe shifts (1), shifts and masks further beside the reads (2), is told of misses and adds (3). The
+//! landing pipe adds straight off the memories and checks the pointer (0); the verdict shows while the sum is offered (1).
+//! Both add the low half of an address; the table port adds the carry to the high half.
 //!
 //! **Reset and flush.** Reset forgets all lookups. After it every BT0 slot is set to "unset" and every geometry to its
 //! reset value, and the caches are scrubbed; `ready` rises when that is done. Lines asked for before a reset must not
@@ -55,9 +57,9 @@
 //! under its own epoch: whoever writes changes the HEM epoch. The alignment check is sampled at the acceptance. Context
 //! numbers are given back when the last word of the context has been read, so that they can be reused at once.
 //!
-//! **Limits.** `hem_contexts` requests and as many context lookups in flight; every queue holds one record per context and cannot overflow. The legal
-//! ranges of a geometry (contract) are not checked here. Of table code 7 no write is accepted, so that it reads as a table
-//! without BT0 slots.
+//! **Limits.** `hem_contexts` requests and as many context lookups in flight; every queue holds one record per context
+//! and cannot overflow. The legal ranges of a geometry (contract) are not checked here. Of table code 7 no write is
+//! accepted, so that it reads as a table without BT0 slots.
 
 use crate::modulo::{self, Modulo};
 use crate::prim::{

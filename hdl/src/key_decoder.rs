@@ -5,9 +5,9 @@
 //! `num_mpts - 1`. A new request is given its generation, its time stamp and its epochs; a replay keeps those that it has.
 //!
 //! **Handshake.** Channel `request` in, ready/valid; `request_ready` depends on registers, `pause`, `gap_wanted` and
-//! `decoded_valid` only, which are registers where they come from. Channel `decoded` in (replays), valid only: it has the
-//! right of way. Channel `lookup` out has no ready: nothing behind it stalls. The `early_*` outputs tell
-//! what comes on `lookup` in the next cycle, for the memories that are read meanwhile.
+//! `decoded_valid` only, which are registers where they come from. Channel `decoded` in (replays), valid only: it has
+//! the right of way. Channel `lookup` out has no ready: nothing behind it stalls. The `early_*` outputs tell what comes
+//! on `lookup` in the next cycle, for the memories that are read meanwhile.
 //!
 //! **Latency and throughput.** One cycle, two with more than one table set (the function map is a memory). One request
 //! per cycle.
@@ -18,8 +18,8 @@
 //!
 //! **Hazards.** A write of the function map acts on requests admitted from the next cycle on, but may be lost while
 //! `ready` is low. A change of `mpt_mask_<k>` acts on new requests that have not shown their index yet. Generation and
-//! epochs are sampled in one cycle, that of `early_index`; the epochs of the buckets come one cycle later because they are
-//! read from a memory in that cycle.
+//! epochs are sampled in one cycle, that of `early_index`; the epochs of the buckets come one cycle later because they
+//! are read from a memory in that cycle.
 //!
 //! **Limits.** The pipe never stalls, so a request is admitted only with a place reserved in the queue of the page split,
 //! which it keeps until the split takes it, and with a HEM context, which it keeps until its entry has been found. So a
@@ -46,14 +46,13 @@ pub struct KeyDecoder;
 impl KeyDecoder {
     /// Builds the module `key_decoder` and gives its name.
     ///
-    /// Inputs besides the channels: `pause` and `gap_wanted` (admit no new request), `mpt_mask_<k>` (num_mpts - 1 of table set
-    /// `k`), the function map's write port, what a request is given: `generation`, `now`, `set_epoch_<k>`, `any_pd_epoch`,
-    /// `hem_epoch`, and, one
-    /// cycle after `early_index`, `late_epoch` (0 for a replay); the pulses `split_place_freed` (the page split took a request) and
-    /// `entry_found` (a request needs no HEM context any more). Outputs besides the channels: `ready`, `accepted` with
-    /// `accepted_generation` (a new request was admitted), `empty` (no place is reserved), and
-    /// `lookup_noted_epoch`: the epochs of `lookup` before those of a new request's buckets, which come out of a memory
-    /// then, are put in.
+    /// Inputs besides the channels: `pause` and `gap_wanted` (admit no new request), `mpt_mask_<k>` (num_mpts - 1
+    /// of table set `k`), the function map's write port, what a request is given: `generation`, `now`,
+    /// `set_epoch_<k>`, `any_pd_epoch`, `hem_epoch`, and, one cycle after `early_index`, `late_epoch` (0 for a
+    /// replay); the pulses `split_place_freed` (the page split took a request) and `entry_found` (a request needs
+    /// no HEM context any more). Outputs besides the channels: `ready`, `accepted` with `accepted_generation` (a
+    /// new request was admitted), `empty` (no place is reserved), and `lookup_noted_epoch`: the epochs of `lookup`
+    /// before those of a new request's buckets, which come out of a memory then, are put in.
     pub fn build<'a>(design: &Design<'a>, config: &Config) -> String {
         let b = design.module("key_decoder");
         let request_valid = b.input("request_valid", 1);

@@ -25,15 +25,16 @@
 //! counted by whole tables from the wanted page to the last one. A walk of the context port, or of an index at or above
 //! the count, neither uses nor fills anything; a walk that fails enters nothing from the line that it fails at.
 //!
-//! **Handshake.** Channel `start` in every cycle, meaningful or not, `start_offset` one cycle and channel `walk` two cycles
-//! later. `walk_*`, `line_*`, `result_*` and `fill_*`: valid only, always taken, at most one per cycle; no more walks may be
-//! in flight than there are contexts, and one that takes the place of another may come two cycles after the other's result.
-//! `line_request_*`: valid and ready, but what is offered may change until it is taken, and it is void where
-//! `line_request_cancel` is set. `early_context` tells the context of a line one cycle before it, and `early_valid` that it
-//! may come. `line_*` must answer `line_request_*`, once each, in any order. Results come in any order. `zero_entry_literal` and `alignment_check` are levels, sampled at each
-//! check. `idle` is low from the cycle after a walk is accepted until two cycles after its result; fills may still follow
-//! then. Pulses for counters: `lower_*` and `upper_*` of the caches, a hit or a miss for every walk that may use the cache
-//! and whose table has that level; `read_issued_<k>` for every read number k that is taken.
+//! **Handshake.** Channel `start` in every cycle, meaningful or not, `start_offset` one cycle and channel `walk` two
+//! cycles later. `walk_*`, `line_*`, `result_*` and `fill_*`: valid only, always taken, at most one per cycle; no more
+//! walks may be in flight than there are contexts, and one that takes the place of another may come two cycles after
+//! the other's result. `line_request_*`: valid and ready, but what is offered may change until it is taken, and it is
+//! void where `line_request_cancel` is set. `early_context` tells the context of a line one cycle before it, and
+//! `early_valid` that it may come. `line_*` must answer `line_request_*`, once each, in any order. Results come in any
+//! order. `zero_entry_literal` and `alignment_check` are levels, sampled at each check. `idle` is low from the cycle
+//! after a walk is accepted until two cycles after its result; fills may still follow then. Pulses for counters:
+//! `lower_*` and `upper_*` of the caches, a hit or a miss for every walk that may use the cache and whose table has
+//! that level; `read_issued_<k>` for every read number k that is taken.
 //!
 //! **Latency and throughput.** Start to first read offered: 3 cycles. Line to next read offered: 1 cycle. Line of the leaf to
 //! result: 1 cycle; to its page on `fill`: 4 cycles. Start to result without a read: 6 cycles. One walk accepted, one

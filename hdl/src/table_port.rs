@@ -10,28 +10,29 @@
 //! from the last to the first: per read the tail, per waiter the one before it. A waiter's word is therefore written
 //! by its own request only and is read for the last time when it is answered: before the context can ask again.
 //!
-//! **Handshake.** `hem_request_*`, `walk_request_*`: valid and ready; the clients alternate while both offer. `generation`
-//! is a level: a line is shared by requests that found it the same. What a client offers may change until it is taken. `cancel_hem_request` and `cancel_walk_request` make void what is taken
-//! of that client in that cycle; they may come late in the cycle. `early_context` is the context of the line of the next
-//! cycle, whichever client's it is; `early_hem_line` and `early_walk_line` are set a cycle before every line of that client, and at
-//! times before another line or none. `hem_line_valid`, `walk_line_valid` with the shared payload `line_*`: no ready, because a context has
-//! at most one request in flight and room for its answer; at most one of both per cycle; the payload is meaningful
-//! while one is set. A context may ask again from the cycle after its answer on. `ar*` keeps valid and payload until
-//! ready. `rready` is constant: every read number has a place for its line, which is used again only after the line's
-//! last waiter is answered. Read data may come in any order, and beats of different IDs may be interleaved. `event_*`
-//! are pulses of one cycle: a read was issued; a request joined a read in flight; a line with a bus error landed.
-//! `idle` is low from the cycle after a request is accepted at least until all are answered.
+//! **Handshake.** `hem_request_*`, `walk_request_*`: valid and ready; the clients alternate while both offer.
+//! `generation` is a level: a line is shared by requests that found it the same. What a client offers may change until
+//! it is taken. `cancel_hem_request` and `cancel_walk_request` make void what is taken of that client in that cycle;
+//! they may come late in the cycle. `early_context` is the context of the line of the next cycle, whichever client's it
+//! is; `early_hem_line` and `early_walk_line` are set a cycle before every line of that client, and at times before
+//! another line or none. `hem_line_valid`, `walk_line_valid` with the shared payload `line_*`: no ready, because a
+//! context has at most one request in flight and room for its answer; at most one of both per cycle; the payload is
+//! meaningful while one is set. A context may ask again from the cycle after its answer on. `ar*` keeps valid and
+//! payload until ready. `rready` is constant: every read number has a place for its line, which is used again only
+//! after the line's last waiter is answered. Read data may come in any order, and beats of different IDs may be
+//! interleaved. `event_*` are pulses of one cycle: a read was issued; a request joined a read in flight; a line with a
+//! bus error landed. `idle` is low from the cycle after a request is accepted at least until all are answered.
 //!
-//! **Latency and throughput.** Request accepted to `arvalid`: 1 cycle while no read is open and none is on its way, else 2
-//! cycles, where nothing is in the way. Last beat to the answer of the first waiter: 2
-//! cycles, and to that of the last one that joined: 8; both one more where a line has several beats. One request, one
-//! read and one answer per cycle, joined ones included. A read number is in `arvalid` again 8 cycles after its last
-//! beat at the earliest, or 5 cycles after the answer to its last waiter where several waited.
+//! **Latency and throughput.** Request accepted to `arvalid`: 1 cycle while no read is open and none is on its way,
+//! else 2 cycles, where nothing is in the way. Last beat to the answer of the first waiter: 2 cycles, and to that of
+//! the last one that joined: 8; both one more where a line has several beats. One request, one read and one answer per
+//! cycle, joined ones included. A read number is in `arvalid` again 8 cycles after its last beat at the earliest, or 5
+//! cycles after the answer to its last waiter where several waited.
 //!
 //! **Timing.** `s0`: select and hash, in front of the table's address. `s1`: compare four ways, decide, write. `s2`:
-//! what is known of the read, read number of the way, exchange of the tail. `s3`: link. Landing: `landed`, then `answer` (which waiter), then the
-//! outputs, which are registers and memory outputs. `arvalid` and its payload are registers; `idle` is
-//! decoded from registers, the ready outputs from registers and the valid inputs.
+//! what is known of the read, read number of the way, exchange of the tail. `s3`: link. Landing: `landed`, then
+//! `answer` (which waiter), then the outputs, which are registers and memory outputs. `arvalid` and its payload are
+//! registers; `idle` is decoded from registers, the ready outputs from registers and the valid inputs.
 //!
 //! **Reset and flush.** Reset forgets every request and read, so the bus behind the port must be reset with it or have
 //! answered all reads. The toggles are scrubbed after reset, one bucket per cycle, and no request is accepted before
@@ -50,10 +51,10 @@
 //!   earliest, the links from cycle 7 on: the list is complete. Its first waiter needs no list and is answered before.
 //!
 //! **Limits.** `reads_in_flight` reads; as many waiters for a line as there are contexts. A bucket of the in-flight
-//! table holds four reads; lines that are a multiple of 32 GiB apart share a bucket. The queues of landed reads cannot overflow: each has a place for every read number. First
-//! answers go before those from lists, which lets lists wait, but not for ever: their read numbers are not given back
-//! meanwhile, so that no more than `reads_in_flight` lines can land. A read that is never answered keeps its number
-//! and its waiters.
+//! table holds four reads; lines that are a multiple of 32 GiB apart share a bucket. The queues of landed reads cannot
+//! overflow: each has a place for every read number. First answers go before those from lists, which lets lists wait,
+//! but not for ever: their read numbers are not given back meanwhile, so that no more than `reads_in_flight` lines can
+//! land. A read that is never answered keeps its number and its waiters.
 
 use crate::prim::{
     Builder, Design, Fifo, FreeList, Ram, RamStyle, Record, Scrub, Signal, concat, input_channel, mux_record, or_all,

@@ -4,10 +4,10 @@
 //! va >> page shift, which within one region is as exact as the page index, whatever the page size. Page 0 of a flat region
 //! is where its root is, and is not looked up. Pieces that need no translation pass through.
 //!
-//! **Handshake.** Channel `piece` in and channel `looked_up` out two cycles later, both valid only; channel `held` comes in
-//! the cycle between, in which channel `start` goes out, valid only: what the walk would begin with, should the piece need
-//! one. Channel `fill` in (from the MTR walker), valid only: a page is entered or, as
-//! [`Cache`] says, dropped.
+//! **Handshake.** Channel `piece` in and channel `looked_up` out two cycles later, both valid only; channel `held`
+//! comes in the cycle between, in which channel `start` goes out, valid only: what the walk would begin with, should
+//! the piece need one. Channel `fill` in (from the MTR walker), valid only: a page is entered or, as [`Cache`] says,
+//! dropped.
 //!
 //! **Latency and throughput.** Two cycles from `piece` to `looked_up`; one piece and one fill per cycle.
 //!
