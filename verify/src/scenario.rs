@@ -425,6 +425,17 @@ fn damage(random: &mut ChaCha8Rng, image: &Image, memory: &mut SparseMemory) {
             let _ = memory.write_u64(address, word & !(field.max() << low) | shorter << low);
         }
     }
+    let direct: Vec<_> = regions.iter().filter(|region| region.hop == 0 && region.root != 0).collect();
+    if let Some(region) = direct.choose(random)
+        && random.random_ratio(1, 4)
+    {
+        // A region without hops whose page is no multiple of 4 KiB: its address is added, not put together.
+        let field = mpt_entry::PBL_BA;
+        let address = region.entry_address + u64::from(field.low / 64 * 8);
+        if let Ok(word) = memory.read_u64(address) {
+            let _ = memory.write_u64(address, word ^ 1 << (field.low % 64 + random.random_range(0..9)));
+        }
+    }
     for _ in 0..random.random_range(0..8) {
         let Some(target) = targets.choose(random) else { return };
         let address = (target + 8 * random.random_range(0..8u64)) & !7;
