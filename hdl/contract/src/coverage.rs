@@ -291,7 +291,7 @@ groups! {
 
     /// Responses between a change of tables that concerns them and the completion of its invalidation.
     Race = "race" [SCOPE, CHANGE, axis!("answer": "old" "new" "mixed")] {
-        "*", "entry|hem_pointer", "mixed" => "a request uses one entry";
+        "*", "entry|hem_pointer", "mixed" => "a request uses one entry; old pages beside a new entry are not counted";
     }
 
     /// Responses after the completion for which the old tables would have given another answer.

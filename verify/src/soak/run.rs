@@ -610,7 +610,10 @@ impl<'a> Runner<'a> {
             Some("old")
         } else {
             let is_mixed = old.as_ref().is_some_and(|(old, answer)| {
-                let Some(entry) = answer.entry.as_ref().filter(|_| old.kind.is_by_page()) else { return false };
+                // With a new entry, too, what is cached of the pages may be old. Pages of another size are other pages.
+                let size = |answer: &Answer| answer.entry.as_ref().map(|entry| entry.get(mpt_entry::PBL_BUF_PG_SZ));
+                let is_by_page = old.kind.is_by_page() || size(answer) == size(&new);
+                let Some(entry) = answer.entry.as_ref().filter(|_| is_by_page) else { return false };
                 let base = model.table_set(request.function).page_shift_base;
                 let page_shift = u32::from(base) + entry.get(mpt_entry::PBL_BUF_PG_SZ) as u32;
                 let [old_pages, new_pages] =
@@ -644,7 +647,7 @@ impl<'a> Runner<'a> {
             let (scope, change) = (sample::scope(old.scope), old.kind.name());
             if old.is_over {
                 self.coverage.hit(GroupName::AfterFence, &[scope, change]);
-            } else {
+            } else if verdict != "mixed" || old.kind.is_by_page() {
                 self.coverage.hit(GroupName::Race, &[scope, change, verdict]);
             }
         }
