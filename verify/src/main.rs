@@ -128,8 +128,7 @@ enum Command {
     Scenario(ScenarioArgs),
     /// Prove properties of the generated Verilog for all inputs, with yosys and a solver.
     ///
-    /// Each proof puts properties into a module and shows them: by induction or by a search for an invariant (pdr) for any
-    /// number of cycles, or for a stated number of cycles after reset. `--list` says what each shows. `--planted` plants
+    /// Each proof puts properties into a module and shows them: by induction for any number of cycles, or for a stated number of cycles after reset. `--list` says what each shows. `--planted` plants
     /// faults that the proofs must find. A proof that fails names the property and leaves a waveform; where only the step
     /// of an induction fails, the waveform may begin in a state that is never reached.
     ///

@@ -1,8 +1,12 @@
 //! The page split where responses come in order: requests that arrive in any order leave by order number, whatever comes
 //! back late. What the split buffer does in that mode is tested with the rest of it.
 
+#[path = "common/held.rs"]
+mod held;
+
 use std::collections::VecDeque;
 
+use held::HELD_FIELDS;
 use keywalk_contract::Config;
 use keywalk_cosim::{Beat, Bench, Dut, Error, Handle, Input, Output, Stall, StreamDriver, StreamSink, dut};
 use rand::RngExt;
@@ -17,19 +21,6 @@ const HELD_CYCLES: u64 = 1;
 const STUCK_CYCLES: u64 = 5_000;
 /// Fields that every piece has from its request.
 const COPIED: [&str; 8] = ["status", "hop", "is_translated", "is_empty", "index_low", "hop_num", "ba_pg_sz", "is_flat"];
-const HELD_FIELDS: [&str; 11] = [
-    "tag",
-    "function",
-    "is_remote",
-    "admission",
-    "table_set",
-    "mpt_index",
-    "last",
-    "page_shift",
-    "root",
-    "page_count",
-    "epoch",
-];
 
 /// A request, in order of admission.
 struct Request {

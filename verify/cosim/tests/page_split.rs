@@ -1,7 +1,11 @@
 //! The page split against the tiling of a request in 128-bit integers, with surroundings that give places back late.
 
+#[path = "common/held.rs"]
+mod held;
+
 use std::collections::{HashMap, VecDeque};
 
+use held::HELD_FIELDS;
 use keywalk_contract::Config;
 use keywalk_cosim::{Beat, Bench, Dut, Error, Handle, Input, Output, Stall, StreamDriver, StreamSink, dut};
 use rand::{Rng, RngExt};
@@ -151,20 +155,6 @@ struct Rig {
     /// Cycles that each request waited for its first piece.
     waits_cycles: Vec<u64>,
 }
-
-const HELD_FIELDS: [&str; 11] = [
-    "tag",
-    "function",
-    "is_remote",
-    "admission",
-    "table_set",
-    "mpt_index",
-    "last",
-    "page_shift",
-    "root",
-    "page_count",
-    "epoch",
-];
 
 const INPUTS: [&str; 8] = [
     "gap_wanted",

@@ -1,10 +1,13 @@
 //! The TLB against a TLB in plain data that sees fills and uses as late as the block says.
 
 mod common;
+#[path = "common/held.rs"]
+mod held;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use common::Replacement;
+use held::HELD_FIELDS;
 use keywalk_contract::{Config, Status, key::INDEX_BITS};
 use keywalk_cosim::{Beat, Bench, Dut, Error, Handle, Input, Output, Stall, StreamDriver, StreamSink, bits, dut};
 use rand::{Rng, RngExt};
@@ -192,21 +195,6 @@ struct Expected {
     /// Page address that it finds.
     found: Option<u64>,
 }
-
-/// What comes with a piece on `held`.
-const HELD_FIELDS: [&str; 11] = [
-    "tag",
-    "function",
-    "is_remote",
-    "admission",
-    "table_set",
-    "mpt_index",
-    "last",
-    "page_shift",
-    "root",
-    "page_count",
-    "epoch",
-];
 
 /// Of it, what the piece says of itself.
 const OWN_FIELDS: [&str; 5] = ["epoch", "table_set", "mpt_index", "last", "page_shift"];

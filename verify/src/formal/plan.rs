@@ -13,8 +13,6 @@ pub enum Method {
     /// For every number of cycles after reset: it holds for `depth` cycles after reset, and wherever it held for `depth`
     /// cycles it holds in the next.
     Induction,
-    /// For every number of cycles after reset: abc finds an invariant of its own (property directed reachability).
-    Pdr,
     /// For the first `depth` cycles after reset.
     Bounded,
 }
@@ -25,7 +23,6 @@ impl Method {
     pub fn text(self, depth: u32) -> String {
         match self {
             Self::Induction => format!("induction {depth}"),
-            Self::Pdr => "pdr".into(),
             Self::Bounded => format!("{depth} cycles"),
         }
     }
@@ -156,7 +153,7 @@ impl Plan {
             if proof.planted.is_empty() {
                 return refuse("has no planted fault; give it a [[proof.planted]] that it must find");
             }
-            if proof.method != Method::Pdr && proof.depth == 0 {
+            if proof.depth == 0 {
                 return refuse("has no depth; give it the cycles of its induction, or within which it is shown");
             }
             if file.proof[..number].iter().any(|earlier| earlier.name == proof.name) {

@@ -156,7 +156,6 @@ fn run(plan: &Plan, design: &Design, tools: &Tools, task: &Task<'_>, settings: &
         (Some(planted), _) => job.smt(&reads, task.module, planted.depth, false),
         (None, Method::Bounded) => job.smt(&reads, task.module, proof.depth, false),
         (None, Method::Induction) => job.smt(&reads, task.module, proof.depth, true),
-        (None, Method::Pdr) => job.pdr(&reads, task.module),
     }?;
     Ok(Outcome { verdict, seconds: started.elapsed().as_secs_f64() })
 }
@@ -280,33 +279,6 @@ impl Job<'_> {
             }
             Some(said) => Err(self.failed("smtbmc", said)),
         }
-    }
-
-    /// abc's search for an invariant.
-    fn pdr(&self, reads: &str, top: &str) -> Result<Verdict, RunError> {
-        let model = self.path("model.aig");
-        let end = format!(
-            "chformal -cover -remove\nmemory_map -formal\nformalff -clk2ff -ff2anyinit\ntechmap\nopt -fast\ndffunmap\nopt_clean\n\
-             aigmap\nopt_clean\nwrite_aiger -I -B -zinit -no-startoffset \"{model}\"\n"
-        );
-        if !self.model(reads, top, &end)? {
-            return Ok(Verdict::TimeLimit);
-        }
-        let commands = format!("read_aiger \"{model}\"; fold; strash; scleanup; dc2; pdr; print_status");
-        let Some(said) = self.tool(self.tools.abc(&commands), "pdr.log")? else { return Ok(Verdict::TimeLimit) };
-        if said.text.contains("Property proved") {
-            return Ok(Verdict::Holds);
-        }
-        if said.text.contains("was asserted in frame") {
-            // For a waveform, and for the name of the property.
-            let frames = said.text.split("was asserted in frame ").nth(1).and_then(|rest| rest.split('.').next());
-            let depth = frames.and_then(|frames| frames.trim().parse().ok()).unwrap_or(20u32);
-            return match self.smt(reads, top, depth + 2, false)? {
-                Verdict::Holds => Ok(Verdict::Fails { which: format!("in cycle {depth}, says abc"), trace: None }),
-                verdict => Ok(verdict),
-            };
-        }
-        Err(self.failed("abc", said))
     }
 }
 

