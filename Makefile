@@ -12,8 +12,8 @@ WITNESS_SEEDS ?= 200
 # Seconds for each target of the fuzzer.
 FUZZ_SECONDS ?= 30
 
-.PHONY: all setup setup-synth setup-formal rtl lint vectors test check docs bench soak coverage test-slurm witness fuzz
-.PHONY: synth figures formal clean
+.PHONY: all setup setup-synth setup-formal setup-bfm rtl lint vectors test check docs bench soak coverage test-slurm witness fuzz
+.PHONY: synth figures formal test-bfm clean
 
 all: lint vectors
 
@@ -29,6 +29,10 @@ setup-synth:
 setup-formal:
 	@verify/tools/setup.sh --formal
 
+# Installs what the tests with a third party's bus models need.
+setup-bfm:
+	@verify/tools/setup.sh --bfm
+
 # A second make, so that build/tools.mk is read after setup has written it.
 rtl lint vectors test check docs bench soak coverage test-slurm witness fuzz: setup
 	@$(MAKE) --no-print-directory do-$@
@@ -39,8 +43,11 @@ synth figures: setup-synth
 formal: setup-formal
 	@$(MAKE) --no-print-directory do-$@
 
+test-bfm: setup-bfm
+	@$(MAKE) --no-print-directory do-$@
+
 .PHONY: do-rtl do-lint do-vectors do-test do-check do-docs do-bench do-soak do-coverage do-test-slurm do-witness do-fuzz
-.PHONY: do-synth do-figures do-formal
+.PHONY: do-synth do-figures do-formal do-test-bfm
 
 # The Verilog of the default configuration.
 do-rtl:
@@ -61,6 +68,11 @@ do-check:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --release -- -D warnings
 	$(CARGO) test --release -p keywalk-contract -p keywalk-model -p keywalk-image
+
+# The small engine under Icarus Verilog with cocotbext-axi's bus models at its ports, on tables of the vectors.
+do-test-bfm:
+	$(CARGO) run --release -p keywalk-gen -- rtl --preset small --out build/bfm/rtl
+	build/venv/bin/python3 verify/bfm/run.py --rtl build/bfm/rtl
 
 # Register map, C header and Rust constants.
 do-docs:

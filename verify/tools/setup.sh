@@ -11,7 +11,8 @@
 # version. Where it cannot be installed the script says so and goes on: another yosys gives figures with a note.
 #
 # With --formal also what proofs need, all of it from requirements-formal.txt, whatever the system has. Where it cannot be
-# installed the script exits with status 3.
+# installed the script exits with status 3. With --bfm what the tests with a third party's bus models need: Icarus Verilog from
+# the system's packages, cocotb and cocotbext-axi as wheels; exit status 3 likewise.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -137,6 +138,28 @@ if [ "${1:-}" = --formal ] && ! formal_works; then
     install_wheels -r verify/tools/requirements-formal.txt
     if ! formal_works; then
         say "no tools for proofs: see build/setup.log. Needed is python3 with its venv module, and a package index" >&2
+        exit 3
+    fi
+fi
+
+bfm_works() {
+    command -v iverilog >/dev/null 2>&1 && [ -x "$venv/bin/python3" ] &&
+        "$venv/bin/python3" -c 'import cocotb_tools.runner, cocotbext.axi' >/dev/null 2>&1
+}
+if [ "${1:-}" = --bfm ] && ! bfm_works; then
+    if ! command -v iverilog >/dev/null 2>&1 && [ -n "$as_root" ]; then
+        say "installing iverilog from the system's packages"
+        mkdir -p build
+        # shellcheck disable=SC2086 # $as_root is words
+        { $as_root apt-get update -qq && $as_root DEBIAN_FRONTEND=noninteractive apt-get install -y -qq iverilog; } \
+            >build/setup.log 2>&1 || say "that failed: $(tail -n 1 build/setup.log)"
+        hash -r
+    fi
+    say "installing cocotb and cocotbext-axi under $venv"
+    install_wheels -r verify/tools/requirements-bfm.txt
+    if ! bfm_works; then
+        say "no tools for the third party's bus models: needed are iverilog (Debian: apt-get install iverilog), python3 with" >&2
+        say "its venv module, and a package index; see build/setup.log" >&2
         exit 3
     fi
 fi
