@@ -245,6 +245,7 @@ mod tests {
         assert!(!Row::at_least("a", 0.99, "cycles", 1.0).pass);
         assert!(Row::informative("a", 1e9, "cycles", Sense::Max).pass);
         assert!(!Row::informative("a", f64::NAN, "cycles", Sense::Max).pass, "nothing was measured");
+        assert!(!Row::informative("a", f64::INFINITY, "cycles", Sense::Max).pass, "it never happened");
     }
 
     #[test]

@@ -307,8 +307,8 @@ pub fn invalidation_beside_hits(settings: &Settings, name: &str, scope: Scope) -
         }
         _ => 0.0,
     };
-    let per_invalidation =
-        (end.saturating_sub(limit - PATIENCE * (cycles_alone + 1000))) as f64 / completions.max(1) as f64;
+    // Without any completion this is infinite, and the row has missed.
+    let per_invalidation = (end.saturating_sub(limit - PATIENCE * (cycles_alone + 1000))) as f64 / completions as f64;
     Ok(Finding {
         rows: vec![
             Row::at_least(name, share, "of undisturbed", SHARE_MIN).with_bound(1.0),
