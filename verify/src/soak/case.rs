@@ -469,10 +469,18 @@ fn draw_chapter(random: &mut ChaCha8Rng, config: &Config, tags: &mut Tags, numbe
                     let again: Vec<_> =
                         (0..random.random_range(0..12)).map(|_| Request { tag: tags.request(), ..target }).collect();
                     let before = again.len() / 2;
-                    if random.random_ratio(1, 3) {
+                    let reads_twice = change.kind == ChangeKind::PageTable && random.random_ratio(3, 4);
+                    if reads_twice || random.random_ratio(1, 3) {
                         // Nothing is cached: the change meets walks on their way.
                         let all = draw_invalidation(random, &scenario, &target, target.pd, tags);
                         events.push(Event::Invalidate(Invalidation { scope: Scope::All, ..all }));
+                    }
+                    if reads_twice {
+                        let first = Request { tag: tags.request(), length: target.length.min(64), ..target };
+                        let whole = Request { tag: tags.request(), ..target };
+                        let other = scenario.request(0);
+                        let other = draw_invalidation(random, &scenario, &other, other.pd, tags);
+                        events.extend(two_reads_of_a_pointer(random, first, whole, other));
                     }
                     events.extend(again[..before].iter().copied().map(Event::Request));
                     if random.random() {
@@ -496,6 +504,25 @@ fn draw_chapter(random: &mut ChaCha8Rng, config: &Config, tags: &mut Tags, numbe
     });
     let events = numbered.collect();
     Chapter { scenario: Arc::new(scenario), faults, begins_with_reset: random.random(), events }
+}
+
+/// What precedes a change so that it may fall between two reads of the same pointer. Walks share a line in flight, but not
+/// across an invalidation: with one of something else between, the second request reads the pointer again, and its later
+/// pages may yet find what the first request has read.
+fn two_reads_of_a_pointer(
+    random: &mut ChaCha8Rng,
+    first: Request,
+    second: Request,
+    other: Invalidation,
+) -> impl Iterator<Item = Event> + use<> {
+    // From next to nothing to several times the longest latency.
+    let mut pause = || {
+        let longest = 1 << random.random_range(0..12);
+        Event::Pause(random.random_range(1..=longest))
+    };
+    let (between, after) = (pause(), pause());
+    let other = Invalidation { scope: Scope::Region, ..other };
+    [Event::Request(first), between, Event::Invalidate(other), Event::Request(second), after].into_iter()
 }
 
 /// An invalidation that covers the MPT entry of a request.
