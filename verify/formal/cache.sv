@@ -1,5 +1,7 @@
 // Properties of a cache of hdl/src/prim/cache.rs with two ways, named `@CACHE@` in its block: no two ways of a set hold keys
-// that a fill does not tell apart, so that no two hit. `@FILLS@` is the read port of fills.
+// that a fill does not tell apart, so that no two hit. `@FILLS@` is the read port of fills. Where lookups compare the whole
+// key, `@KEY@` in the cycle after they begin, a hit is of what was last filled under the very key, its epochs included, and
+// since the last flush: so of nothing that an epoch or a flush has made invalid.
 //
 // `f_set` is any one set; what is shown of it holds of all.
 `ifdef FORMAL
@@ -69,6 +71,33 @@
             || !(@CACHE@_tags_0_read_0[0] && @CACHE@_tags_0_read_0 == @CACHE@_tags_1_read_0));
         one_hit: assert (!(@CACHE@_s2_counts && @CACHE@_s2_set == f_set)
             || !(@CACHE@_s2_matches_0 && @CACHE@_s2_matches_1));
+    end
+
+    // What was last filled under one key, any one, and that of one and two cycles before.
+    localparam F_VALUE_BITS = $bits(@CACHE@_f2_value);
+    (* anyconst *) wire [F_KEY_BITS - 1:0] f_key;
+    reg f_has, f_has_1, f_has_2, f_is_asked;
+    reg [F_VALUE_BITS - 1:0] f_value, f_value_1, f_value_2;
+    wire [F_VALUE_BITS - 1:0] f_value_of_0 = @CACHE@_values_0[f_set];
+    wire [F_VALUE_BITS - 1:0] f_value_of_1 = @CACHE@_values_1[f_set];
+    always @(posedge clk) begin
+        f_is_asked <= reset_n && @CACHE@_s1_valid && @CACHE@_s1_set == f_set && @KEY@ == f_key;
+        {f_has_1, f_has_2, f_value_1, f_value_2} <= {f_has, f_has_1, f_value, f_value_1};
+        if (!reset_n || f_busy) f_has <= 0;
+        else if (@CACHE@_f2_valid && @CACHE@_f2_set == f_set && @CACHE@_f2_key == f_key) begin
+            f_has <= 1;
+            f_value <= @CACHE@_f2_value;
+        end
+    end
+    always @* if (f_started) begin
+        held_0: assert (!(f_is_clean && f_tag_0 == {f_key, 1'b1}) || (f_has && f_value_of_0 == f_value));
+        held_1: assert (!(f_is_clean && f_tag_1 == {f_key, 1'b1}) || (f_has && f_value_of_1 == f_value));
+        read_0: assert (!(@CACHE@_s1_valid && @CACHE@_s1_set == f_set && @CACHE@_tags_0_read_0 == {f_key, 1'b1})
+            || (f_has_1 && @CACHE@_values_0_read_0 == f_value_1));
+        read_1: assert (!(@CACHE@_s1_valid && @CACHE@_s1_set == f_set && @CACHE@_tags_1_read_0 == {f_key, 1'b1})
+            || (f_has_1 && @CACHE@_values_1_read_0 == f_value_1));
+        nothing_stale: assert (!(f_is_asked && @CACHE@_s2_counts && (@CACHE@_s2_matches_0 || @CACHE@_s2_matches_1))
+            || (f_has_2 && (@CACHE@_s2_value_0 | @CACHE@_s2_value_1) == f_value_2));
     end
 `endif
 `endif
