@@ -80,6 +80,8 @@ enum Command {
     /// need. Curves are drawn as SVG. A whole run takes some minutes; `--only "hit latency"` takes a part of it, `--list`
     /// names the parts.
     ///
+    /// Targets are those of the configuration `default`: an engine with fewer places or a narrower table port misses some.
+    ///
     /// Exit status: 0 every figure within its target, 1 some figure missed it or could not be taken, 2 wrong usage, 3 a
     /// tool is missing.
     Bench(BenchArgs),

@@ -164,14 +164,18 @@ impl Mixed {
         Ok(Self { scene, warm_up, requests, period })
     }
 
-    /// The answers to the hits.
-    fn run(&self, settings: &Settings, stall: Stall) -> Result<Vec<Answer>, BenchError> {
+    /// The answers to the hits; nothing where not every miss has read its table, so that there was nothing to pass.
+    fn run(&self, settings: &Settings, stall: Stall) -> Result<Option<Vec<Answer>>, BenchError> {
         let mut rig = Rig::new(settings.dut, &self.scene, Self::LATENCY_CYCLES, u32::MAX)?;
         rig.warm(&self.warm_up)?;
         rig.engine.request_driver().set_stall(stall);
-        let answers = rig.run(&self.requests)?.answers;
+        let run = rig.run(&self.requests)?;
+        if run.reads < (self.requests.len() / self.period) as u64 {
+            return Ok(None);
+        }
         let is_hit = |number: usize| !(number + 1).is_multiple_of(self.period);
-        Ok(answers.into_iter().enumerate().filter(|(number, _)| is_hit(*number)).map(|(_, answer)| answer).collect())
+        let hits = run.answers.into_iter().enumerate().filter(|(number, _)| is_hit(*number));
+        Ok(Some(hits.map(|(_, answer)| answer).collect()))
     }
 }
 
@@ -181,7 +185,9 @@ impl Mixed {
 /// Those of the bench.
 pub fn under_misses(settings: &Settings, name: &str) -> Result<Finding, BenchError> {
     let mixed = Mixed::new(settings)?;
-    let answers = mixed.run(settings, Stall::NEVER)?;
+    let Some(answers) = mixed.run(settings, Stall::NEVER)? else {
+        return Ok(Finding::of(Row::at_most(name, f64::NAN, "cycles/request", ONE_SEGMENT_PER_CYCLE)));
+    };
     let mut cycles: Vec<u64> = answers.iter().map(|answer| answer.last_valid).collect();
     cycles.sort_unstable();
     let share = answers.len() as f64 / mixed.requests.len() as f64;
@@ -197,11 +203,12 @@ pub fn under_misses(settings: &Settings, name: &str) -> Result<Finding, BenchErr
 /// Those of the bench.
 pub fn latency_under_misses(settings: &Settings, name: &str) -> Result<Finding, BenchError> {
     const WAIT_CYCLES: f64 = 2.0;
-    let answers = Mixed::new(settings)?.run(settings, Stall::percent(10))?;
+    let answers = Mixed::new(settings)?.run(settings, Stall::percent(10))?.unwrap_or_default();
     let mut latencies: Vec<u64> = answers.iter().map(Answer::latency).collect();
     latencies.sort_unstable();
-    let median = latencies.get(latencies.len() / 2).copied().unwrap_or(0) as f64;
-    let largest = latencies.last().copied().unwrap_or(0) as f64;
+    // A figure that nobody measured is none.
+    let figure = |latency: Option<&u64>| latency.map_or(f64::NAN, |cycles| *cycles as f64);
+    let (median, largest) = (figure(latencies.get(latencies.len() / 2)), figure(latencies.last()));
     let largest_max = HIT_LATENCY_CYCLES + WAIT_CYCLES;
     Ok(Finding {
         rows: vec![
@@ -255,11 +262,12 @@ pub fn invalidation_alone(settings: &Settings, name: &str, scope: Scope) -> Resu
     rig.engine.invalidation_driver().record_acceptances();
     rig.engine.submit_invalidation(&invalidation(&scene, 0, scope, 1))?;
     rig.engine.drain(LIMIT_CYCLES)?;
-    let accepted = rig.engine.invalidation_driver().pop_acceptance().unwrap_or(0);
-    let completed = rig.engine.pop_completion().map_or(0, |completion| completion.valid_cycle);
+    let accepted = rig.engine.invalidation_driver().pop_acceptance();
+    let completed = rig.engine.pop_completion().map(|completion| completion.valid_cycle);
+    let cycles = accepted.zip(completed).and_then(|(accepted, completed)| completed.checked_sub(accepted));
     // What was invalidated still has the right answer.
     rig.run(&hits(&scene, pages, 1))?;
-    Ok(Finding::of(Row::informative(name, (completed - accepted) as f64, "cycles", Sense::Max)))
+    Ok(Finding::of(Row::informative(name, cycles.map_or(f64::NAN, |cycles| cycles as f64), "cycles", Sense::Max)))
 }
 
 /// Hits while a region that they do not use is invalidated again and again, one invalidation after the other: their

@@ -106,11 +106,15 @@ pub fn case(settings: &Settings, scenes: &Scenes, case: &Case) -> Result<Finding
     })
 }
 
-/// The row of a group: the most reads per miss of all its cases.
+/// The row of a group: the most reads per miss of all its cases. Fewer than the least in any of them is a mistake of the
+/// measurement, and no figure.
 #[must_use]
 pub fn reads_row(group: &str, reads: &[&Reads]) -> Row {
     let ratio = |reads: &Reads| reads.issued / reads.least;
     let worst = reads.iter().copied().max_by(|a, b| ratio(a).total_cmp(&ratio(b)));
+    // A rounding error is none.
+    let is_sound = reads.iter().all(|reads| ratio(reads) >= 1.0 - 1e-9);
+    let worst = worst.filter(|_| is_sound);
     let (issued, least) = worst.map_or((f64::NAN, f64::NAN), |reads| (reads.issued, reads.least));
     Row::at_most(group, issued, "reads/miss", RATIO_MAX * least).with_bound(least)
 }
