@@ -94,7 +94,7 @@ impl EntryDecode {
             is_direct: get(mpt_entry::PA),
             wraps: b.flag(false),
             too_large: b.flag(false),
-            is_empty: get(mpt_entry::LEN).none(),
+            is_empty: get(mpt_entry::LEN).none_wide(),
             va: get(mpt_entry::VA),
             last: get(mpt_entry::LEN) - 1,
             base_page: b.literal(0, 32),
@@ -105,7 +105,11 @@ impl EntryDecode {
             is_flat: b.flag(false),
         };
         let base = select_by_number(&bases, replay.table_set);
-        let shift = (base.resize(5) + get(mpt_entry::PBL_BUF_PG_SZ).resize(5)).delay("s1_page_shift");
+        let page_shift = base.resize(5) + get(mpt_entry::PBL_BUF_PG_SZ).resize(5);
+        let shift = page_shift.delay("s1_page_shift");
+        // Bits of an address that lie within a page, above the smallest page.
+        let within: Vec<_> = (0..OFFSET_BITS - 12).rev().map(|bit| b.literal(bit.into(), 5).lt(page_shift)).collect();
+        let within = concat(&within).concat(b.literal(0xfff, 12)).delay("s1_within");
         let s1_valid = replay_valid.delay_reset("s1_valid");
         let lookup = delay_record(lookup, "s1");
         let mut line = delay_record(line, "s1_line");
@@ -119,15 +123,9 @@ impl EntryDecode {
         line.is_flat = line.hop_num.none() & line.page_count.any() & page.any() & below.none();
         line.wraps = sum.bit(64) & !line.is_empty;
         line.last = sum.low_bits(64);
-        line.base_page = line.va.bits(63, 12).shift_right(shift).low_bits(32);
-        let within: Vec<_> = (0..OFFSET_BITS)
-            .rev()
-            .map(|bit| {
-                let address_bit = line.va.bit(bit);
-                if bit < 12 { address_bit } else { address_bit & b.literal((bit - 12).into(), 5).lt(shift) }
-            })
-            .collect();
-        let distance = length_minus_one.add_wide(concat(&within).resize(64)).delay("s2_distance");
+        line.base_page = line.va.bits(63, 12).shift_right_low(shift, 32);
+        let within = (line.va.low_bits(OFFSET_BITS) & within).resize(64);
+        let distance = length_minus_one.add_wide(within).delay("s2_distance");
         b.output("decoded_valid", s1_valid.delay_reset("s2_valid"));
         output_channel(b, "decoded", delay_record(lookup, "s2"));
         // Reset keeps the fields out of shift registers of LUTs, which would cost one LUT for each bit.

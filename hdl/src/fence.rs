@@ -396,7 +396,8 @@ impl Fence {
         let late = [pd_looked_up, region_place(looked_up, is_replay)]
             .map(|place| epochs.read_word(generation.value.concat(place), always));
         b.output("late_epoch", concat(&late));
-        let changed = (epochs.read_word(other_bank, always) + 1).named("changed_epoch");
+        let held_epoch = epochs.read_word(other_bank, always);
+        let changed = (held_epoch + 1).named("changed_epoch");
         epochs.write_word(
             clean.busy.mux(clean.address.low_bits(place_bits + 1), other_bank),
             (!clean.busy).repeat(BUCKET_EPOCH_BITS) & changed,
@@ -404,20 +405,24 @@ impl Fence {
         );
         let gathers = (writes & !is_catching_up.value).named("gathers");
         // A bucket is shared by all table sets, so that its wrap concerns all of them.
-        let is_of_pd = entry.is_of_bucket & entry.bucket.bit(place_bits - 1);
+        // An entry that is written has been there for a cycle.
+        let is_of_bucket = entry.is_of_bucket.delay("gathered_is_of_bucket");
+        let is_of_pd = is_of_bucket & entry.bucket.bit(place_bits - 1).delay("gathered_is_in_high_half");
         let any_pd_epoch = b.register_reset("any_pd_epoch_q", BUCKET_EPOCH_BITS, 0);
         let any_pd_changes = b.register_reset("any_pd_changes", 1, 0);
         any_pd_changes.next((any_pd_changes.value & !flip.value) | (gathers & is_of_pd));
         any_pd_epoch.next(any_pd_epoch.value + (any_pd_changes.value & flip.value).resize(BUCKET_EPOCH_BITS));
         b.output("any_pd_epoch", any_pd_epoch.value);
         let any_pd_wraps = is_of_pd & (!any_pd_epoch.value).none();
-        let is_of_all = entry.is_of_bucket.mux(changed.none() | any_pd_wraps, entry.is_all);
-        let is_of_one = !entry.is_of_bucket & !entry.is_all;
+        let is_all = entry.is_all.delay("gathered_is_all");
+        let is_of_all = is_of_bucket.mux((!held_epoch).none() | any_pd_wraps, is_all);
+        let is_of_one = !is_of_bucket & !is_all;
+        let table_set = entry.table_set.delay("gathered_table_set");
         let mut wraps = Vec::new();
         for set in 0..config.table_sets {
             let epoch = b.register_reset(&format!("set_epoch_{set}_q"), SET_EPOCH_BITS, 0);
             let change = b.register_reset(&format!("set_change_{set}"), 1, 0);
-            let names_it = if config.table_sets == 1 { always } else { entry.table_set.is(set.into()) };
+            let names_it = if config.table_sets == 1 { always } else { table_set.is(set.into()) };
             let changes = gathers & ((is_of_one & names_it) | is_of_all);
             change.next((change.value & !flip.value) | changes);
             epoch.next(epoch.value + (change.value & flip.value).resize(SET_EPOCH_BITS));

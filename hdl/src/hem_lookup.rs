@@ -506,7 +506,7 @@ impl<'a> Parts<'_, '_, 'a> {
     }
 
     /// The checks of a pointer, one cycle later. Alignment: 4 KiB while the check is on, else what keeps the next read inside
-    /// a line. Zero is found in a carry chain, six bits per LUT.
+    /// a line.
     fn verdict(
         &self,
         pointer: Signal<'a>,
@@ -515,13 +515,12 @@ impl<'a> Parts<'_, '_, 'a> {
         is_context: Signal<'a>,
         prefix: &str,
     ) -> Verdict<'a> {
-        let groups: Vec<_> = (0..64).step_by(6).map(|low| pointer.bits(63.min(low + 5), low).none()).collect();
         let below_word = pointer.low_bits(BA_ENTRY_BYTES_LOG2).any();
         let below_entry = pointer.bits(MPT_ENTRY_BYTES_LOG2 - 1, BA_ENTRY_BYTES_LOG2).any();
         let below_page = pointer.bits(PAGE_SHIFT_MIN - 1, MPT_ENTRY_BYTES_LOG2).any();
         let delay = |flag: Signal<'a>, name: &str| flag.delay(&format!("{prefix}_{name}"));
         Verdict {
-            is_zero: delay(concat(&groups).all_set(), "is_zero"),
+            is_zero: delay(pointer.none_wide(), "is_zero"),
             misalignments: [
                 delay(below_word & (alignment_check | !(is_chunk & is_context)), "is_word_misaligned"),
                 delay(below_entry & (alignment_check | (is_chunk & !is_context)), "is_entry_misaligned"),
@@ -648,17 +647,28 @@ impl<'a> Parts<'_, '_, 'a> {
         b.output("lookup_ready", lookup_ready);
         let accept = (lookup_valid & lookup_ready).named("accept");
         let waits_for_gap = (has_remainder.value | (lookup_valid & can_accept)) & is_request;
-        let fresh = |request: Signal<'a>, lookup: Signal<'a>| is_request.mux(request, lookup);
-        let mut new = New {
-            context: queued.out.context,
-            is_context: !is_request,
-            table: fresh(b.literal(Table::Mpt.code().into(), TABLE_BITS), lookup.table),
-            table_set: fresh(request.table_set, lookup.table_set),
+        // Whether there is a request shows late, so that it chooses last.
+        let context = queued.out.context;
+        let of_request = New {
+            context,
+            is_context: b.flag(false),
+            table: b.literal(Table::Mpt.code().into(), TABLE_BITS),
+            table_set: request.table_set,
             alignment_check,
-            epoch: fresh(request.epoch, lookup.epoch.high_bits(HEM_EPOCH_BITS)),
+            epoch: request.epoch,
         };
-        new = mux_record(rejoins, undivided.lookup(queued.out.context), new);
-        let index = rejoins.mux(undivided.index, fresh(request.index.resize(INDEX_BITS), lookup.index));
+        let of_lookup = New {
+            context,
+            is_context: b.flag(true),
+            table: lookup.table,
+            table_set: lookup.table_set,
+            alignment_check,
+            epoch: lookup.epoch.high_bits(HEM_EPOCH_BITS),
+        };
+        let other = mux_record(has_remainder.value, undivided.lookup(context), of_lookup);
+        let new = mux_record(is_request, of_request, other);
+        let other_index = has_remainder.value.mux(undivided.index, lookup.index);
+        let index = is_request.mux(request.index.resize(INDEX_BITS), other_index);
         let word = self.table_address(new.table_set, new.table);
         let shifts = tables.shifts.read(word, always);
         let limits = tables.limits.read(word, always);
@@ -781,13 +791,15 @@ impl<'a> Parts<'_, '_, 'a> {
         let distance =
             concat(&[!is_found & hop_num.bit(1), !chunk_found & (upper_found | hop_num.bit(0))]).named("s3_distance");
         let [offset_addend, last_addend, second_addend] = self.addends(offset, last, second_last);
+        // By the hops first, because what is found shows late.
         let addends = [offset_addend, last_addend, second_addend, third_last.resize(LEVEL_INDEX_BITS)];
-        let addend = select_tree(distance, &addends);
+        let of_hops = select_tree(hop_num, &addends);
+        let addend = chunk_found.mux(offset_addend, upper_found.mux(last_addend, of_hops));
         // The caches give zero where they have not found anything.
         let [chunk_pointer, upper_pointer] = caches.pointers;
         let found_page = chunk_pointer | (upper_pointer & (!chunk_found).repeat(POINTER_BITS));
         let found_page = found_page.concat(b.literal(0, PAGE_SHIFT_MIN));
-        let base = found_page | (bt0.address & (!is_found).repeat(64));
+        let base = found_page | upper_found.mux(b.literal(0, 64), bt0.address & (!chunk_found).repeat(64));
         let sum = self.sum(base, addend);
         let is_unset = is_slot_missing | verdict.is_zero;
         let has_bad_base = !is_found & (is_unset | verdict.is_misaligned());
@@ -1012,7 +1024,8 @@ impl<'a> Parts<'_, '_, 'a> {
 
         // Whoever waits for too long is given a gap between the requests, which lines follow in time.
         let waits_for_end = (failure.out_valid | (answer.out_valid & answer_is_free)) & entry.early_valid;
-        let waits = (started.waits_for_gap | waits_for_end).named("waits");
+        // A cycle later, because whether there is a request shows late.
+        let waits = (started.waits_for_gap | waits_for_end).delay_reset("waits");
         let waited = b.register_reset("waited_cycles", WAIT_BITS, 0);
         let is_long = waited.value.all_set();
         waited.next((waited.value + (!is_long).resize(WAIT_BITS)) & waits.repeat(WAIT_BITS));

@@ -110,7 +110,7 @@ impl MptCache {
                     .step_by(2)
                     .map(|bit| {
                         let [held, noted] = bits(bit + 2, bit);
-                        held.eq(noted ^ late_epoch.bits(bit + 1, bit))
+                        (held ^ late_epoch.bits(bit + 1, bit)).eq(noted)
                     })
                     .collect();
                 concat(&pairs)
@@ -130,12 +130,16 @@ impl MptCache {
             ])));
             let any_pd_agrees = tag.is_valid.concat(held_any_pd).agreements(always.concat(wanted_any_pd));
             // Two carry chains: by the epoch of the PD, and by that of all PDs.
-            pd_agrees.concat(entry_agrees).all_set() | any_pd_agrees.concat(entry_agrees).all_set()
+            [pd_agrees.concat(entry_agrees).all_set(), any_pd_agrees.concat(entry_agrees).all_set()]
         };
-        let hits: Vec<_> = read.iter().map(agreement).collect();
+        let agreements: Vec<_> = read.iter().map(agreement).collect();
+        let hits: Vec<_> = agreements.iter().map(|[by_pd, by_any]| *by_pd | *by_any).collect();
         // Nor does a lookup count whose tags were read before the scrub was through with them.
         let counts = valid & !clean.busy & !clean.busy.delay("s1_busy");
-        let is_hit = (or_all(&hits) & counts).delay_reset("s2_found");
+        // By either chain of any way, so that the flags of the ways are not in front of it.
+        let [by_pd, by_any] =
+            [0, 1].map(|chain: usize| or_all(&agreements.iter().map(|way| way[chain]).collect::<Vec<_>>()));
+        let is_hit = ((by_pd | by_any) & counts).delay_reset("s2_found");
         let way = encode_one_hot(&hits, way_bits).delay("s2_way");
         let shifts: Vec<_> = hits.iter().zip(&read).map(|(hit, tag)| (*hit, tag.page_shift)).collect();
         b.output("page_shift", select_one_hot(&shifts).delay("s2_page_shift"));

@@ -508,15 +508,16 @@ fn begin<'a>(
     // count - 1 - index, and a carry where that is not negative.
     let following = walk.count.add_wide(!walk.index).named("s0_following");
     let is_inside = following.bit(INDEX_BITS);
-    let is_cacheable = (is_inside & !walk.is_context).named("s0_is_cacheable");
+    // Written three times, with what shows late apart from what does not: a LUT behind the carry chain is enough.
+    let is_cacheable = is_inside & !walk.is_context;
     let lower =
         Level { name: "lower", number_bits: LOWER_BITS, sets: config.mtr_lower_sets, ways: config.mtr_lower_ways };
     let upper =
         Level { name: "upper", number_bits: UPPER_BITS, sets: config.mtr_upper_sets, ways: config.mtr_upper_ways };
-    let has_lower = is_cacheable & walk.hop.bit(1);
+    let has_lower = is_inside & (!walk.is_context & walk.hop.bit(1));
     let lower_key = lower.key(has_lower, s0_lower_number, walk.mpt_index, walk.table_set, walk.epoch);
     let lower_cache = lower.build(b, config, flush, lower_key, entry.to_lower, entry.fill, accept);
-    let has_upper = has_lower & walk.hop.bit(0);
+    let has_upper = is_inside & (!walk.is_context & walk.hop.is(3));
     let upper_key = upper.key(has_upper, s0_upper_number, walk.mpt_index, walk.table_set, walk.epoch);
     let upper_cache = upper.build(b, config, flush, upper_key, entry.to_upper, entry.fill, accept);
     b.output("caches_ready", lower_cache.ready & upper_cache.ready);
@@ -561,10 +562,7 @@ fn begin<'a>(
         hop,
         refusal: verdict,
         is_cacheable: is_cacheable & verdict.none() & !is_direct,
-        pages_left: saturated(
-            following.low_bits(WORD_BITS),
-            !is_zero_wide(following.high_bits(INDEX_BITS - WORD_BITS)),
-        ),
+        pages_left: saturated(following.low_bits(WORD_BITS), !following.high_bits(INDEX_BITS - WORD_BITS).none_wide()),
         lower_left: lower_left(following, ba_pg_sz, table_mask),
         upper_left: upper_left(following, ba_pg_sz, table_mask),
         is_far: index.high_bits(INDEX_BITS - WORD_BITS).any(),
@@ -641,13 +639,6 @@ fn shifted<'a>(value: Signal<'a>, size: Signal<'a>, times: u32) -> Signal<'a> {
 fn reads_before<'a>(hop: Signal<'a>, other: Signal<'a>) -> Signal<'a> {
     let carry = hop.bit(0) & other.bit(0);
     (hop.bit(1) ^ other.bit(1) ^ carry).concat(hop.bit(0) ^ other.bit(0))
-}
-
-/// No bit is set, found in a carry chain: six bits per LUT.
-fn is_zero_wide<'a>(value: Signal<'a>) -> Signal<'a> {
-    let parts: Vec<_> =
-        (0..value.width()).step_by(6).map(|low| value.bits((low + 5).min(value.width() - 1), low).none()).collect();
-    concat(&parts).all_set()
 }
 
 /// No bit of `address` is set that `mask` has, found in the same way.
@@ -728,7 +719,7 @@ fn land<'a>(
         carry: low.bit(SUM_LOW_BITS).delay("l1_carry"),
         high: value.high_bits(64 - SUM_LOW_BITS).delay("l1_high"),
     };
-    let is_zero = is_zero_wide(line.value).delay("l1_is_zero");
+    let is_zero = line.value.none_wide().delay("l1_is_zero");
     let is_last = line.level.none();
     let is_leaf = (line_valid & is_last).delay_reset("l1_is_leaf");
     let is_pointer = (line_valid & !is_last).delay_reset("l1_is_pointer");
@@ -937,7 +928,7 @@ fn fill<'a>(b: &'a Builder<'a>, config: &Config, flush: Signal<'a>, landed: &Lan
     };
     let f3_table_mask = walk.table_mask.delay("f3_table_mask");
     let fill = delay_record(fill, "fill_q");
-    let f3_is_set = !is_zero_wide(fill.page);
+    let f3_is_set = !fill.page.none_wide();
     let f3_is_table = is_aligned(fill.page.low_bits(TABLE_SIZE_MAX), f3_table_mask);
     let is_good = f3_is_allowed & !f3_is_bad & !f3_is_outside & !f3_is_refused & f3_is_set;
     let is_pointer = is_good & !f3_is_page & f3_is_table & !f3_is_before;

@@ -207,7 +207,10 @@ impl ResponsePort {
         let is_long_wait = waits.value.bit(URGENT_LOG2);
         let counted = waits.value + (!is_long_wait).resize(URGENT_LOG2 + 1);
         waits.next((walk.out_valid & !takes[1]).repeat(URGENT_LOG2 + 1) & counted);
-        let waiting = Count::new(b, "waiting_walks", config.response_depth.ilog2() + 1, walk_pushes, takes[1]);
+        // Counted a cycle later, to keep the choice out of the count.
+        let [comes, goes] =
+            [(walk_pushes, "walk_came"), (takes[1], "walk_went")].map(|(flag, name)| flag.delay_reset(name));
+        let waiting = Count::new(b, "waiting_walks", config.response_depth.ilog2() + 1, comes, goes);
         let crowd_log2 = (config.response_depth / 4).min(CROWD).ilog2();
         let is_crowded = waiting.value().high_bits(waiting.value().width() - crowd_log2).any();
         is_late.next(waits.value.high_bits(URGENT_LOG2 + 1 - LATE_LOG2).any() & !takes[1]);

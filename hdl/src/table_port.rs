@@ -308,12 +308,14 @@ impl TablePort {
         let retry = Request::widths(config).map(&mut |_, _| retry_values.next().expect("one register per field"));
         let s0 = mux_record(retry_valid.value, retry, mux_record(is_walk, walk, hem));
         let s0_bucket = hash(s0.low, bucket_bits).named("s0_bucket");
-        let s0_line = (s0.high + s0.carry.resize(LINE_HIGH_BITS)).concat(s0.low).named("s0_line");
+        // The carry has a place of its own in the chain, so that a LUT of the select is in front of it, as for all others.
+        let high = s0.high.concat(s0.carry) + 1;
+        let s0_line = high.high_bits(LINE_HIGH_BITS).concat(s0.low).named("s0_line");
 
         // s1: comparison and decision.
         let generation = b.input("generation", 1).delay("s1_generation");
-        let is_cancelled = is_walk.mux(b.input("cancel_walk_request", 1), b.input("cancel_hem_request", 1));
-        let is_asked = (hem_valid | walk_valid) & !is_cancelled & ready;
+        let asks_hem = hem_valid & !b.input("cancel_hem_request", 1);
+        let is_asked = ready & is_walk.mux(!b.input("cancel_walk_request", 1), asks_hem);
         let s1_valid = (retry_valid.value | is_asked).delay_reset("s1_valid");
         // While no read is open and nothing is on its way there is nothing to compare with: the read is offered at once.
         let s2_issued = b.register_reset("s2_issued", 1, 0);
@@ -386,14 +388,15 @@ impl TablePort {
         let chosen = [vacant[0], vacant[1] & !lower(1), vacant[2] & !lower(2), !lower(3)];
         let is_matched = or_all(&matches);
         let ar_open = (!ar_valid.value | arready).named("ar_open");
-        // What comes from registers first, then in one LUT what comes from the memories and through carry chains.
-        let may_offer = free.valid & ar_open & !retry_is_elder.value & !same_bucket & !same_line;
-        let may_issue = (s1_is_offered | (s1_valid & may_offer)).named("s1_may_issue");
-        let issue = (may_issue & !(full | or_all(&matches))).named("s1_issue");
+        // What comes from registers first, then what comes from the memories and through carry chains. A request that is
+        // offered early has no read before it.
+        let may_offer = s1_is_offered | (s1_valid & free.valid & ar_open & !retry_is_elder.value);
+        let is_clear = !(same_line | same_bucket | full);
+        let issue = (may_offer & is_clear & !or_all(&matches)).named("s1_issue");
         let join = ((s1_valid & same_line) | (s1_valid & is_matched)).named("s1_join");
         // Neither found nor issued, with what comes from registers apart from what does not.
         let may_fail = s1_valid & !same_line;
-        let is_barred = !may_issue | full;
+        let is_barred = !may_offer | same_bucket | full;
         let may_be_elder = may_fail & (s1_is_elder | !retry_is_elder.value);
         retry_valid.next(may_fail & is_barred & !is_matched);
         retry_is_elder.next(may_be_elder & is_barred & !is_matched);

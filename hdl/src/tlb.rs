@@ -59,9 +59,10 @@ impl Tlb {
         // Stage 0: read. The low bits of the index and of the page number make the set, in exclusive or.
         let set_bits = shape.set_bits();
         let s1 = delay_record(piece, "s1");
+        let s1_valid = piece_valid.delay_reset("s1_valid");
         let s1_key = concat(&[held.epoch, held.table_set, held.mpt_index, s1.virtual_page]);
         let lookup = LateKey {
-            valid: piece_valid & piece.is_translated & !piece.is_flat,
+            late_valid: s1_valid & s1.is_translated & !s1.is_flat,
             set: piece.virtual_page.low_bits(set_bits) ^ piece.index_low,
             late_key: s1_key.high_bits(shape.key_bits - set_bits),
         };
@@ -73,7 +74,6 @@ impl Tlb {
         let cache = Cache::with_late_key(b, "pages", shape, b.input("flush", 1), lookup, entry, fill.page);
         b.output("ready", cache.ready);
         b.output("evicted", cache.evicted);
-        let s1_valid = piece_valid.delay_reset("s1_valid");
 
         // Stage 1: compare. What is not part of the answer is zero: the offset of an address that is not looked up, the
         // address of a page that is, and everything of an error or an empty request.

@@ -81,8 +81,8 @@ impl<'a> CacheKey<'a> {
 /// A key to be looked up of which the part above the set number comes one cycle late.
 #[derive(Clone, Copy)]
 pub struct LateKey<'a> {
-    /// The cycle counts.
-    pub valid: Signal<'a>,
+    /// The cycle counts, one cycle later.
+    pub late_valid: Signal<'a>,
     /// The set number, as [`CacheKey`] makes it.
     pub set: Signal<'a>,
     /// The key without as many of its lowest bits as a set number has, one cycle later.
@@ -115,7 +115,8 @@ impl<'a> Cache<'a> {
     ) -> Self {
         let tag_bits = shape.key_bits - shape.set_bits();
         let late_key = lookup.key.high_bits(tag_bits).delay(&format!("{name}_s1_key"));
-        let lookup = LateKey { valid: lookup.valid, set: lookup.set(), late_key };
+        let late_valid = lookup.valid.delay_reset(&format!("{name}_s1_asked"));
+        let lookup = LateKey { late_valid, set: lookup.set(), late_key };
         Self::with_late_key(b, name, shape, flush, lookup, fill, fill_value)
     }
 
@@ -155,7 +156,7 @@ impl<'a> Cache<'a> {
         let found_values: Vec<_> = values.iter().map(|memory| memory.read_word(set, always)).collect();
         let s1_set = set.delay(&named("s1_set"));
         // A set that is scrubbed in this cycle still reads as it was before.
-        let s1_valid = (lookup.valid & !clean.busy).delay_reset(&named("s1_valid"));
+        let s1_valid = (lookup.late_valid & !clean.busy.delay(&named("s1_busy"))).named(&named("s1_valid"));
         let wanted = always.concat(lookup.late_key);
         let matches: Vec<_> = found.iter().map(|tag| tag.is_valid.concat(tag.key).eq_wide(wanted)).collect();
         let counts = s1_valid & !clean.busy;
@@ -228,7 +229,8 @@ impl<'a> Cache<'a> {
         let found: Vec<_> = parts.iter().map(|memory| memory.read(set, always)).collect();
         let s1_key = lookup.key.high_bits(tag_bits).delay(&named("s1_key"));
         let s1_set = set.delay(&named("s1_set"));
-        let s1_valid = (lookup.valid & !clean.busy).delay_reset(&named("s1_valid"));
+        let s1_asked = lookup.valid.delay_reset(&named("s1_asked"));
+        let s1_valid = (s1_asked & !clean.busy.delay(&named("s1_busy"))).named(&named("s1_valid"));
         let s1_part = always.concat(fold(s1_key, part_bits));
         let s1_matches: Vec<_> = found.iter().map(|tag| tag.is_valid.concat(tag.key).eq_wide(s1_part)).collect();
         let s1_way = first_set(&s1_matches, way_bits).named(&named("s1_way"));
