@@ -37,7 +37,7 @@
     always @* if (f_started) begin
         one_last: assert (f_inside == \hits.f_held + \walks.f_held + (out_valid & out_last));
         hits_have_room: assert (!hits_in_valid || hits_in_ready);
-        walks_have_room: assert (!walks_in_valid || walks_in_ready);
+        walks_have_room: assert (!walk_came_next || walks_in_ready);
         singles: assert (f_singles == \hits.f_held + \walks.f_held + single_place_freed_q);
         first: assert (!response_valid || response_first == !f_out_open);
         open: assert (f_in_open == (out_valid ? !out_last : f_out_open));
