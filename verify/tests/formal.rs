@@ -117,6 +117,30 @@ fn every_property_file_is_used_and_every_planted_fault_can_be_planted() {
 }
 
 #[test]
+fn a_property_of_a_name_that_is_not_there_is_refused() {
+    if !has_tools() {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let rtl = rtl(directory.path());
+    let proofs = directory.path().join("proofs");
+    fs::create_dir(&proofs).expect("it is made");
+    for file in fs::read_dir(repository().join("verify/formal")).expect("it is read") {
+        let path = file.expect("it is read").path();
+        let text = fs::read_to_string(&path).expect("it is text");
+        // Only assumed of, so that nothing but its name is wrong.
+        let changed = text.replace("assume (!segment_valid ||", "assume (no_such_name || !segment_valid ||");
+        fs::write(proofs.join(path.file_name().expect("a name")), changed).expect("it is written");
+    }
+    let out = text(&directory.path().join("out"));
+    let output =
+        command(&[&text(&rtl), "--proofs", &text(&proofs), "--only", "response port: one last", "--out", &out]);
+    assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stdout));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("no_such_name"), "{said}");
+}
+
+#[test]
 fn wrong_usage_has_its_exit_code() {
     let directory = tempfile::tempdir().expect("a directory");
     let nowhere = text(&directory.path().join("none"));

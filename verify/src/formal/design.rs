@@ -123,7 +123,8 @@ impl Design {
         out: &Path,
     ) -> Result<String, DesignError> {
         let mut names = vec![top.to_owned()];
-        let mut commands = String::new();
+        // A name that the hardware does not have any more would be a free wire.
+        let mut commands = String::from("logger -werror \"is implicitly declared\"\n");
         let edited = planted.map(|planted| planted.module.as_deref().unwrap_or(top));
         if let Some(module) = edited {
             self.module(module)?;
