@@ -85,7 +85,7 @@
                 f_tag <= invalidate_tag;
                 f_index <= invalidate_key[31:8];
                 f_names_bucket <= invalidate_scope < 2;
-                f_names_set <= invalidate_scope >= 2;
+                f_names_set <= invalidate_scope >= 3;
                 f_old <= generation;
                 f_old_epoch <= f_epoch;
             end
@@ -96,7 +96,7 @@
         end
     wire f_is_completed = f_is_followed && invalidated_valid && f_completes == f_number;
     // The bucket of an index of table set 0.
-    wire f_is_of_bucket = (f_index[F_BUCKET_BITS - 1:0] & mpt_mask_0[F_BUCKET_BITS - 1:0]) == f_bucket;
+    wire f_is_of_bucket = f_bucket == ((f_index & mpt_mask_0) % 24'd@BUCKETS@);
     always @* begin
         assume (f_number < 3 && (f_accepts < 3 || !invalidate_valid));
     end
