@@ -145,7 +145,7 @@ config! {
     /// Whether responses come in the order in which requests were accepted, of all functions together, which includes the order of each function. Off: in any order, told apart by their tags.
     in_order: default false;
     /// Whether the engine has the command unit: mailbox commands, work requests, and write channels on the table port. Off: software keeps the tables and sets base addresses through registers.
-    command_unit: default true;
+    command_unit: default false;
 }
 
 /// log2 of a power of two.
