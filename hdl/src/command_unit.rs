@@ -1,8 +1,14 @@
 //! Mailbox commands and work requests: what the driver tells the engine about its tables.
 
-use crate::prim::{Builder, Design, Signal, concat, input_channel, or_all, output_channel, select_first};
+use crate::command_machine::{self, PORT_BITS, WORD_BITS};
+use crate::command_program::{self, action, output, port};
+use crate::function_map::FunctionMap;
+use crate::prim::{
+    Builder, Design, Ram, RamStyle, Rom, Signal, concat, input_channel, or_all, output_channel, scrub,
+    select_by_number, select_first, select_tree,
+};
 use crate::records::GeometryWrite;
-use keywalk_contract::command::{DATA_WORDS, Opcode, REGISTERS, REGISTERS_OFFSET, command_start};
+use keywalk_contract::command::{DATA_WORDS, Opcode, REGISTERS, REGISTERS_OFFSET, command_start, post_mailbox};
 use keywalk_contract::{Config, Field, key, regs};
 
 /// Bits of a register.
@@ -76,11 +82,12 @@ struct Access<'a> {
 }
 
 /// What the host's accesses give to the sequencer.
-#[expect(dead_code, reason = "the sequencer comes next")]
 struct Lite<'a> {
     /// A command was taken in the cycle before: POST_MB, CFG_BT_ATTR.
     posted: Signal<'a>,
     configured: Signal<'a>,
+    /// POST_MB is being taken.
+    takes_mailbox: Signal<'a>,
     /// Its dwords and function.
     words: Vec<Signal<'a>>,
     function: Signal<'a>,
@@ -244,6 +251,7 @@ fn registers<'a>(b: &'a Builder<'a>, mailbox: &Mailbox<'a>, access: &Access<'a>)
     let taken = posted | configured;
     let quiet = !core_busy.value & !core_read_busy.value;
     Lite {
+        takes_mailbox: posted,
         posted: posted.delay_reset("mailbox_posted"),
         configured: configured.delay_reset("configuration_posted"),
         words: staged.iter().enumerate().map(|(number, word)| word.hold(&format!("posted_{number}"), taken)).collect(),
@@ -254,6 +262,14 @@ fn registers<'a>(b: &'a Builder<'a>, mailbox: &Mailbox<'a>, access: &Access<'a>)
     }
 }
 
+/// Actions of the sequencer that last until something outside has answered: `begins` starts it, `ends` ends it; gives whether
+/// it is under way.
+fn under_way<'a>(b: &'a Builder<'a>, name: &str, begins: Signal<'a>, ends: Signal<'a>) -> Signal<'a> {
+    let register = b.register_reset(name, 1, 0);
+    register.next(begins | (register.value & !ends));
+    register.value
+}
+
 /// The block.
 pub struct CommandUnit;
 
@@ -262,75 +278,235 @@ impl CommandUnit {
     pub fn build(design: &Design<'_>, config: &Config) -> String {
         let name = "command_unit";
         let b = design.module(name);
-        let _ = input_channel(b, "geometry_write", GeometryWrite::widths(config));
-        let _ = input_channel(b, "work_request", WorkRequest::widths(config));
-        for (name, width) in [
-            ("geometry_write_valid", 1),
-            ("alignment_check", 1),
-            ("work_request_valid", 1),
-            ("work_response_ready", 1),
-            ("function_map_write_valid", 1),
-            ("function_map_write_function", config.function_bits),
-            ("function_map_write_table_set", config.table_set_bits()),
-            ("lookup_ready", 1),
-            ("found_valid", 1),
-            ("found_status", 8),
-            ("found_address", 64),
-            ("fence_ready", 1),
-            ("fenced_valid", 1),
-            ("read_ready", 1),
-            ("line_valid", 1),
-            ("line_last", 1),
-            ("line_resp", 2),
-            ("tbl_awready", 1),
-            ("tbl_wready", 1),
-            ("tbl_bvalid", 1),
-            ("tbl_bresp", 2),
-        ] {
-            let _ = b.input(name, width);
-        }
-        for lane in 0..config.table_data_bits / 128 {
-            let _ = b.input(&format!("line_data_{lane}"), 128);
-            b.output(&format!("tbl_wdata_{lane}"), b.literal(0, 128));
-        }
-        for set in 0..config.table_sets {
-            let _ = b.input(&format!("mpt_mask_{set}"), key::INDEX_BITS);
-            let _ = b.input(&format!("page_shift_base_{set}"), 2);
-        }
-        for (name, width) in [
-            ("command_done", 1),
-            ("work_request_ready", 1),
-            ("work_response_valid", 1),
-            ("lookup_valid", 1),
-            ("lookup_function", config.function_bits),
-            ("lookup_table", 3),
-            ("lookup_index", 32),
-            ("fence_valid", 1),
-            ("fence_function", config.function_bits),
-            ("fence_scope", 3),
-            ("fence_key", 32),
-            ("read_valid", 1),
-            ("read_address", 64),
-            ("tbl_awvalid", 1),
-            ("tbl_awaddr", 64),
-            ("tbl_wvalid", 1),
-            ("tbl_wlast", 1),
-            ("tbl_bready", 1),
-        ] {
-            b.output(name, b.literal(0, width));
-        }
-        output_channel(b, "work_response", crate::prim::zero_record(b, WorkResponse::widths(config)));
-        let off = b.flag(false);
-        let mailbox = Mailbox {
-            busy: off,
-            status: b.literal(0, 8),
-            token: b.literal(0, 16),
-            config_done: b.flag(true),
-            lock: off,
+        let beats = config.beats_per_line();
+        let lanes = config.table_data_bits / 128;
+
+        let port_word = b.forward("port_word_wire", WORD_BITS);
+        let done = b.forward("action_done", 1);
+        let program = command_program::program(config);
+        let machine = command_machine::machine(b, &program, port_word.value, done.value);
+        let acts = |number: u32| machine.acts & machine.number.is(number.into());
+        let output = |name: &str, number: u32, width: u32| {
+            let takes = machine.outputs & machine.number.is(number.into());
+            machine.word.low_bits(width).hold(name, takes)
         };
-        let access =
-            Access { write: off, read: off, address: b.literal(0, regs::ADDRESS_BITS), data: b.literal(0, 32) };
-        let _ = registers(b, &mailbox, &access);
+        let function = output("function", output::FUNCTION, config.function_bits);
+        let table = output("table", output::TABLE, 3);
+        let address =
+            output("address_high", output::ADDRESS_HIGH, 32).concat(output("address_low", output::ADDRESS_LOW, 32));
+        let status = output("answer_status", output::STATUS, 8);
+        let lock = b.register_reset("lock", 1, 0);
+        let sets_lock = machine.outputs & machine.number.is(output::LOCK.into());
+        lock.next_if(sets_lock, machine.word.bit(0));
+
+        // The registers.
+        let ends_mailbox = acts(action::END_MAILBOX);
+        let ends_configuration = acts(action::END_CONFIGURATION);
+        let busy = b.register_reset("mailbox_busy", 1, 0);
+        let mailbox_status = b.register_reset("mailbox_status", 8, 0);
+        let token = b.register_reset("mailbox_token", 16, 0);
+        let mailbox = Mailbox {
+            busy: busy.value,
+            status: mailbox_status.value,
+            token: token.value,
+            config_done: ends_configuration,
+            lock: lock.value,
+        };
+        let access = Access {
+            write: acts(action::WRITE_REGISTER),
+            read: acts(action::READ_REGISTER),
+            address: output("register_address", output::REGISTER_ADDRESS, regs::ADDRESS_BITS),
+            data: output("register_data", output::REGISTER, 32),
+        };
+        let lite = registers(b, &mailbox, &access);
+        busy.next(lite.takes_mailbox | (busy.value & !ends_mailbox));
+        mailbox_status.next_if(ends_mailbox, status);
+        let field = |field: Field| lite.words[(field.low / 32) as usize].bits(field.high() % 32, field.low % 32);
+        token.next_if(ends_mailbox, field(post_mailbox::TOKEN));
+        b.output("command_done", (ends_mailbox & field(post_mailbox::EVENT_EN)).delay_reset("command_done_q"));
+        let configuration = b.register_reset("configuration_waits", 1, 0);
+        configuration.next(lite.configured | (configuration.value & !ends_configuration));
+        let mailbox_waits = under_way(b, "mailbox_waits", lite.posted, ends_mailbox);
+
+        // Work requests: one stays at the port until its answer has been formed.
+        let work_valid = b.input("work_request_valid", 1);
+        let request = input_channel(b, "work_request", WorkRequest::widths(config));
+        let ends_work = acts(action::END_WORK);
+        let answered = b.input("work_response_ready", 1);
+        let answers = under_way(b, "work_answers", ends_work, answered);
+        b.output("work_request_ready", answers & !answers.delay_reset("work_answers_q"));
+        b.output("work_response_valid", answers);
+        let response = WorkResponse {
+            tag: request.tag.hold("answer_tag", ends_work),
+            function: request.function.hold("answer_function", ends_work),
+            status: status.hold("work_status", ends_work),
+            cqe_code: output("cqe_code", output::CQE_CODE, 8).hold("work_cqe_code", ends_work),
+        };
+        output_channel(b, "work_response", response);
+
+        // Lookups and fences.
+        let lookup_ready = b.input("lookup_ready", 1);
+        let found = b.input("found_valid", 1);
+        b.output("lookup_valid", under_way(b, "lookup_is_offered", acts(action::LOOKUP), lookup_ready));
+        b.output("lookup_function", function);
+        b.output("lookup_table", table);
+        b.output("lookup_index", output("index", output::INDEX, 32));
+        let found_status = b.input("found_status", 8).hold("found_status_q", found);
+        let found_address = b.input("found_address", 64).hold("found_address_q", found);
+        let fence_ready = b.input("fence_ready", 1);
+        let fenced = b.input("fenced_valid", 1);
+        b.output("fence_valid", under_way(b, "fence_is_offered", acts(action::FENCE), fence_ready));
+        b.output("fence_function", function);
+        b.output("fence_scope", output("scope", output::SCOPE, 3));
+        b.output("fence_key", output("fence_key_q", output::FENCE_KEY, key::KEY_BITS));
+
+        // Reads.
+        let read_ready = b.input("read_ready", 1);
+        b.output("read_valid", under_way(b, "read_is_offered", acts(action::READ), read_ready));
+        b.output("read_address", address);
+        let line_valid = b.input("line_valid", 1);
+        let line_last = b.input("line_last", 1);
+        let line_error = b.input("line_resp", 2).bit(1);
+        let beat_bits = beats.trailing_zeros().max(1);
+        let read_beat = b.register_reset("read_beat", beat_bits, 0);
+        let next_beat = line_last.mux(b.literal(0, beat_bits), read_beat.value + 1);
+        read_beat.next_if(line_valid, next_beat);
+        let line_lanes: Vec<_> = (0..lanes).map(|lane| b.input(&format!("line_data_{lane}"), 128)).collect();
+        let line: Vec<_> = (0..4u32)
+            .map(|quarter| {
+                let is_beat = read_beat.value.is((quarter / lanes).into()) & line_valid;
+                line_lanes[(quarter % lanes) as usize].hold(&format!("line_{quarter}"), is_beat)
+            })
+            .collect();
+        let lands = (line_valid & line_last).named("line_lands");
+
+        // Writes.
+        let writes = acts(action::WRITE);
+        let address_ready = b.input("tbl_awready", 1);
+        b.output("tbl_awvalid", under_way(b, "write_is_offered", writes, address_ready));
+        b.output("tbl_awaddr", address);
+        let data_ready = b.input("tbl_wready", 1);
+        let write_beat = b.register_reset("write_beat", beat_bits, 0);
+        let is_last = if beats == 1 { b.flag(true) } else { write_beat.value.is((beats - 1).into()) };
+        let data_valid = under_way(b, "data_is_offered", writes, data_ready & is_last);
+        let sent = data_valid & data_ready;
+        write_beat.next_if(sent, is_last.mux(b.literal(0, beat_bits), write_beat.value + 1));
+        b.output("tbl_wvalid", data_valid);
+        b.output("tbl_wlast", is_last);
+        let written: Vec<_> =
+            (0..16u32).map(|word| output(&format!("write_word_{word}"), output::LINE + word, 32)).collect();
+        let quarters: Vec<_> =
+            written.chunks(4).map(|words| words[3].concat(words[2]).concat(words[1]).concat(words[0])).collect();
+        for lane in 0..lanes {
+            let choices: Vec<_> = (0..beats).map(|beat| quarters[(beat * lanes + lane) as usize]).collect();
+            let word = if beats == 1 { choices[0] } else { select_tree(write_beat.value, &choices) };
+            b.output(&format!("tbl_wdata_{lane}"), word);
+        }
+        b.output("tbl_bready", b.flag(true));
+        let write_answered = b.input("tbl_bvalid", 1);
+        let write_error = b.input("tbl_bresp", 2).bit(1);
+        let error = b.register_reset("bus_error", 1, 0);
+        let begins = writes | acts(action::READ);
+        let fails = (write_answered & write_error) | (line_valid & line_error);
+        error.next(fails | (error.value & !begins));
+
+        // What the core was told of its tables.
+        let map = FunctionMap::new(b, config);
+        let table_set = map.table_set(config, function);
+        let select = |name: &str, width: u32| {
+            let values: Vec<_> = (0..config.table_sets).map(|set| b.input(&format!("{name}_{set}"), width)).collect();
+            select_by_number(&values, table_set)
+        };
+        let mpt_mask = select("mpt_mask", key::INDEX_BITS);
+        let page_shift_base = select("page_shift_base", 2);
+        let written_valid = b.input("geometry_write_valid", 1);
+        let written = input_channel(b, "geometry_write", GeometryWrite::widths(config));
+        let place_bits = config.table_set_bits() + 3;
+        let geometries = Ram::of_words(b, "geometries", 1 << place_bits, RamStyle::Distributed, 28 + 32);
+        let scrub = scrub(b, "geometry_scrub", place_bits, b.flag(false));
+        let packed = concat(&[
+            written.object_count,
+            b.literal(0, 1),
+            written.bt_num,
+            written.entry_bytes_log2,
+            written.buf_pg_sz,
+            written.ba_pg_sz,
+            b.literal(0, 2),
+            written.hop_num,
+        ]);
+        let at_reset =
+            b.literal(1 << regs::table_geometry::BT_NUM.low | 6 << regs::table_geometry::ENTRY_BYTES_LOG2.low, 60);
+        geometries.write_word(
+            scrub.busy.mux(scrub.address, written.table_set.concat(written.table)),
+            scrub.busy.mux(at_reset, packed),
+            scrub.busy | written_valid,
+        );
+        let geometry = geometries.read_word(table_set.concat(table), b.flag(true));
+
+        // The ports.
+        let work_words = [
+            request.wqe_0,
+            request.wqe_1,
+            request.wqe_2,
+            request.wqe_3,
+            request.wqe_4,
+            request.wqe_5,
+            request.wqe_6,
+            request.wqe_7,
+        ];
+        fn half(signal: Signal<'_>, half: u32) -> Signal<'_> {
+            signal.bits(32 * half + 31, 32 * half)
+        }
+        let zero = b.literal(0, WORD_BITS);
+        let mut words = vec![zero; 1 << PORT_BITS];
+        for word in 0..16u32 {
+            let quarter = line[(word / 4) as usize];
+            words[(port::LINE + word) as usize] = quarter.bits(32 * (word % 4) + 31, 32 * (word % 4));
+            words[(port::WORK + word) as usize] = half(work_words[(word / 2) as usize], word % 2);
+        }
+        for (number, word) in (port::MAILBOX..).zip(&lite.words) {
+            words[number as usize] = *word;
+        }
+        let pending =
+            (work_valid & !answers).concat(mailbox_waits).concat(configuration.value & map.running & !scrub.busy);
+        let codes: Vec<u128> = (0..256u32).map(|code| u128::from(command_program::decoded(code as u8))).collect();
+        let decoded = Rom::new(b, "commands", 8, 9, &codes).read(field(post_mailbox::COMMAND));
+        for (number, word) in [
+            (port::PD, request.pd),
+            (port::QPN, request.qpn),
+            (port::PRIVILEGED, request.privileged),
+            (port::WORK_FUNCTION, request.function),
+            (port::MAILBOX_FUNCTION, lite.function),
+            (port::GEOMETRY, geometry.low_bits(28)),
+            (port::OBJECT_COUNT, geometry.high_bits(32)),
+            (port::MPT_MASK, mpt_mask),
+            (port::PAGE_SHIFT_BASE, page_shift_base),
+            (port::ALIGNMENT_CHECK, b.input("alignment_check", 1)),
+            (port::FOUND_STATUS, found_status),
+            (port::FOUND_LOW, half(found_address, 0)),
+            (port::FOUND_HIGH, half(found_address, 1)),
+            (port::BUS_ERROR, error.value),
+            (port::REGISTER, lite.read_data.hold("register_read", lite.done)),
+            (port::PENDING, pending),
+            (port::COMMAND, decoded),
+            (port::TABLE_SET, table_set),
+        ] {
+            words[number as usize] = word.resize(WORD_BITS);
+        }
+        port_word.drive(select_tree(machine.port, &words).delay("port_word"));
+
+        // The ends of actions.
+        let at_once = ends_mailbox | ends_work | ends_configuration;
+        let ends = [
+            at_once.delay_reset("ended_at_once"),
+            found,
+            fenced,
+            lands,
+            write_answered,
+            lite.done,
+            under_way(b, "waits_for_quiet", acts(action::QUIET), lite.quiet) & lite.quiet,
+        ];
+        done.drive(or_all(&ends));
         name.into()
     }
 }

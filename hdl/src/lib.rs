@@ -1,7 +1,9 @@
 //! The hardware of Keywalk, described with kaze: one file, one type, one module and one test file per block.
 
 pub mod access_check;
+mod command_machine;
 pub mod command_ports;
+mod command_program;
 pub mod command_unit;
 pub mod context_port;
 pub mod core;
