@@ -13,7 +13,7 @@ macro_rules! blocks {
 }
 
 blocks! {
-    access_check context_port csr entry_decode fault fence hem_lookup key_decoder modulo mpt_cache mtr_walker page_split
+    access_check command_ports command_unit context_port csr entry_decode fault fence hem_lookup key_decoder modulo mpt_cache mtr_walker page_split
     response_port split_buffer table_port tlb walk_queue
 }
 

@@ -751,10 +751,12 @@ impl Csr {
         }
         b.output("merge_bytes_max", bank.field(&regs::merge_bytes_max::REGISTER, &regs::merge_bytes_max::BYTES));
 
+        let command_done = if config.command_unit { b.input("command_done", 1) } else { b.flag(false) };
         let clear = write.writes(&regs::interrupt_status::REGISTER);
         let interrupts = [
             (regs::interrupt_status::FAULT, regs::interrupt_enable::FAULT, event(CounterName::Faults)),
             (regs::interrupt_status::FAULT_LOST, regs::interrupt_enable::FAULT_LOST, event(CounterName::FaultsLost)),
+            (regs::interrupt_status::COMMAND, regs::interrupt_enable::COMMAND, command_done),
         ]
         .map(|(bit, enable, event)| {
             let pending = b.register_reset(&format!("pending_{}", bit.name), 1, 0);

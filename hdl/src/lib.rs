@@ -1,9 +1,14 @@
 //! The hardware of Keywalk, described with kaze: one file, one type, one module and one test file per block.
 
 pub mod access_check;
+mod command_machine;
+pub mod command_ports;
+mod command_program;
+pub mod command_unit;
 pub mod context_port;
 pub mod core;
 pub mod csr;
+pub mod engine;
 pub mod entry_decode;
 pub mod fault;
 pub mod fence;
@@ -25,11 +30,11 @@ pub mod walk_queue;
 use keywalk_contract::Config;
 use prim::Design;
 
-/// Builds every module of an engine into `design` and gives the name of the core, which instantiates all others.
+/// Builds every module of an engine into `design` and gives the name of the one that instantiates all others.
 ///
 /// # Panics
 /// On a configuration that [`Config::validate`] refuses.
 #[must_use]
 pub fn build(design: &Design<'_>, config: &Config) -> String {
-    core::Core::build(design, config)
+    engine::Engine::build(design, config)
 }

@@ -105,10 +105,12 @@ registers! {
     interrupt_status / "interrupt_status" @ 0x018 WriteOneToClear = 0, "Pending interrupts." {
         FAULT / "fault" [0:0] = "An event was sent on `m_axis_fault`.";
         FAULT_LOST / "fault_lost" [1:1] = "An event was dropped because `m_axis_fault` was not drained.";
+        COMMAND / "command" [2:2] = "A mailbox command with `event_en` is done.";
     }
     interrupt_enable / "interrupt_enable" @ 0x01c ReadWrite = 0, "Which pending interrupts drive the `interrupt` pin." {
         FAULT / "fault" [0:0] = "Enables `interrupt_status.fault`.";
         FAULT_LOST / "fault_lost" [1:1] = "Enables `interrupt_status.fault_lost`.";
+        COMMAND / "command" [2:2] = "Enables `interrupt_status.command`.";
     }
     table_select / "table_select" @ 0x020 ReadWrite = 0, "Table that `table_commit` and `bt0_commit` write." {
         TABLE / "table" [2:0] = "0 QPC, 1 MPT, 2 CQC, 3 SRQC, 4 SCCC, 5 QPC timer, 6 CQC timer.";
