@@ -8,8 +8,10 @@ use std::collections::BTreeMap;
 
 /// Bits of a word.
 pub const WORD_BITS: u32 = 32;
-/// Bits of a place in the memory and in the program.
-pub const PLACE_BITS: u32 = 10;
+/// Bits of a place in the program.
+pub const PLACE_BITS: u32 = 11;
+/// Bits of a place in the memory.
+const MEMORY_BITS: u32 = 10;
 /// Bits of a port's number.
 pub const PORT_BITS: u32 = 6;
 const OP_BITS: u32 = 5;
@@ -59,9 +61,9 @@ pub enum Op {
     Output = 18,
     /// An action begins; the program goes on when it has ended.
     Act = 19,
-    /// Jumps, and notes the place behind.
+    /// Jumps, and notes the place behind; a subroutine may call one more.
     Call = 20,
-    /// Jumps to the noted place.
+    /// Jumps to the place noted last, and forgets it.
     Return = 21,
 }
 
@@ -132,6 +134,11 @@ impl Assembler {
         self.push(op, 0, 0, 0);
     }
 
+    /// Place of the next instruction.
+    pub fn position(&self) -> usize {
+        self.words.len()
+    }
+
     /// The next instruction has this name.
     ///
     /// # Panics
@@ -188,15 +195,15 @@ pub fn machine<'a>(b: &'a Builder<'a>, program: &[u128], port_word: Signal<'a>, 
     let is = |what: Op| op.is(what as u128).delay(&format!("is_{what:?}").to_lowercase());
 
     // Address.
-    let x = b.register("x", PLACE_BITS);
-    let distance = is_indexed.repeat(PLACE_BITS) & x.value;
-    let address = (place + distance).delay("address");
+    let x = b.register("x", MEMORY_BITS);
+    let distance = is_indexed.repeat(MEMORY_BITS) & x.value;
+    let address = (place.low_bits(MEMORY_BITS) + distance).delay("address");
     let port = (constant.low_bits(PORT_BITS) + distance.low_bits(PORT_BITS)).delay("port");
     let is_port = (!is_word & place.bit(PLACE_BITS - 1)).delay("is_port");
     let is_held = is_word.delay("is_held");
 
     // Operand.
-    let memory = Ram::of_words(b, "memory", 1 << PLACE_BITS, RamStyle::Block, WORD_BITS);
+    let memory = Ram::of_words(b, "memory", 1 << MEMORY_BITS, RamStyle::Block, WORD_BITS);
     let accumulator = b.register("accumulator", WORD_BITS);
     let held = memory.read_word(address, b.flag(true));
     memory.write_word(address, accumulator.value, is_end & is(Op::Store));
@@ -232,7 +239,7 @@ pub fn machine<'a>(b: &'a Builder<'a>, program: &[u128], port_word: Signal<'a>, 
     let x_is_zero = x.value.none().delay("x_is_zero");
     let counts = is(Op::CountDown) & !x_is_zero;
     let sets_x = is(Op::SetX);
-    x.next_if(is_end & (sets_x | counts), sets_x.mux(value.low_bits(PLACE_BITS), x.value - 1));
+    x.next_if(is_end & (sets_x | counts), sets_x.mux(value.low_bits(MEMORY_BITS), x.value - 1));
     let call = is(Op::Call);
     let jumps = or_all(&[
         is(Op::Jump),
@@ -245,8 +252,11 @@ pub fn machine<'a>(b: &'a Builder<'a>, program: &[u128], port_word: Signal<'a>, 
     ])
     .named("jumps");
     let next = (counter.value + 1).named("next_place");
-    let noted = next.hold("noted_place", is_end & call);
-    counter.next_if(is_end & goes, is(Op::Return).mux(noted, jumps.mux(place, next)));
+    let returns = is(Op::Return);
+    let [noted, noted_before] = ["noted_place", "noted_place_before"].map(|name| b.register(name, PLACE_BITS));
+    noted.next_if(is_end & (call | returns), call.mux(next, noted_before.value));
+    noted_before.next_if(is_end & call, noted.value);
+    counter.next_if(is_end, returns.mux(noted.value, jumps.mux(place, next)));
     let acts = (is_end & is(Op::Act)).named("acts");
     waits.next(acts | (waits.value & !done));
     Machine { port, outputs: is_end & is(Op::Output), acts, number: port, word: value }

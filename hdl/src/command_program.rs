@@ -144,7 +144,7 @@ mod at {
     pub const HAS_FORMER: u32 = 583;
     pub const TABLE: u32 = 584;
     pub const INDEX: u32 = 585;
-    pub const PARENT_INDEX: u32 = 586;
+    /// Key of the region that a window was bound to, 0 for none.
     pub const KEY: u32 = 587;
     pub const SCRATCH: u32 = 588;
     pub const SCRATCH_2: u32 = 589;
@@ -159,6 +159,8 @@ mod at {
     pub const SAVED: u32 = 599;
     pub const CQE_CODE: u32 = 602;
     pub const END: u32 = 604;
+    /// Not zero where a length is not.
+    pub const LENGTH: u32 = 606;
 }
 
 /// Outcomes of `locate`.
@@ -174,7 +176,7 @@ const fn dword(field: keywalk_contract::Field) -> u32 {
 
 /// Bit of a field within its dword, as a mask.
 const fn mask(field: keywalk_contract::Field) -> u32 {
-    ((field.max() as u32) as u64 as u32) << (field.low % 32)
+    (field.max() as u32) << (field.low % 32)
 }
 
 impl Assembler {
@@ -360,48 +362,65 @@ impl Assembler {
         self.plain(Return);
     }
 
-    /// Looks for the region of key `KEY`, which a window at `place` was bound to, and where it counts windows prepares that it
-    /// counts one less.
-    fn release(&mut self, name: &str) {
-        let [line, end] = ["line", "end"].map(|part| format!("{name}_{part}"));
-        self.copy(Constant(0), at::HAS_FORMER);
-        self.load(Word(at::KEY));
+    /// The index of a key goes to `place`.
+    fn index_of(&mut self, key: From, place: u32) {
+        self.load(key);
         for _ in 0..3 {
             self.plain(RotateByte);
         }
         self.take(And, Constant(0xff_ffff));
-        self.store(at::SCRATCH);
-        self.jump(Call, "locate");
-        self.jump(JumpNonZero, &end);
-        self.copy(Port(port::FOUND_LOW), at::FORMER_ADDRESS);
-        self.copy(Port(port::FOUND_HIGH), at::FORMER_ADDRESS + 1);
-        self.read_line(at::FORMER_ADDRESS, at::FORMER, &line);
-        self.jump(JumpNonZero, &end);
-        self.load(Word(at::FORMER));
-        self.take(And, Constant(3));
-        self.take(Xor, Constant(mpt_entry::STATE_VALID as u32));
-        self.jump(JumpNonZero, &end);
-        self.load(Word(at::FORMER + dword(mpt_entry::MR_MW)));
-        self.take(And, Constant(mask(mpt_entry::MR_MW)));
-        self.jump(JumpNonZero, &end);
-        self.load(Word(at::FORMER + dword(mpt_entry::MW_CNT)));
-        self.take(And, Constant(mask(mpt_entry::MW_CNT)));
-        self.jump(JumpZero, &end);
-        self.load(Word(at::FORMER + dword(mpt_entry::LKEY)));
-        self.take(Xor, Word(at::KEY));
-        self.jump(JumpNonZero, &end);
-        let copy = format!("{name}_copy");
+        self.store(place);
+    }
+
+    /// Copies an entry.
+    fn copy_entry(&mut self, from: u32, to: u32, name: &str) {
         self.load(Constant(15));
         self.plain(SetX);
-        self.label(&copy);
-        self.load(WordX(at::FORMER));
-        self.store_x(at::FORMER_NEW);
-        self.jump(CountDown, &copy);
-        self.load(Word(at::FORMER + dword(mpt_entry::MW_CNT)));
+        self.label(name);
+        self.load(WordX(from));
+        self.store_x(to);
+        self.jump(CountDown, name);
+    }
+
+    /// Goes to `end` unless masked bits of a word are these.
+    fn unless(&mut self, from: From, bits: u32, are: u32, end: &str) {
+        self.load(from);
+        self.take(And, Constant(bits));
+        self.take(Xor, Constant(are));
+        self.jump(JumpNonZero, end);
+    }
+
+    /// The subroutine that looks for the region of key `KEY`, which a window was bound to, and where it counts windows
+    /// prepares that it counts one less. Where it cannot be had, there is nothing to count.
+    fn release(&mut self) {
+        let former = |field| Word(at::FORMER + dword(field));
+        let end = "release_end";
+        self.label("release");
+        self.copy(Constant(0), at::HAS_FORMER);
+        self.load(Word(at::KEY));
+        self.jump(JumpZero, end);
+        self.index_of(Word(at::KEY), at::SCRATCH);
+        self.jump(Call, "locate");
+        self.jump(JumpNonZero, end);
+        self.copy(Port(port::FOUND_LOW), at::FORMER_ADDRESS);
+        self.copy(Port(port::FOUND_HIGH), at::FORMER_ADDRESS + 1);
+        self.read_line(at::FORMER_ADDRESS, at::FORMER, "release_line");
+        self.jump(JumpNonZero, end);
+        self.unless(former(mpt_entry::ST), 3, mpt_entry::STATE_VALID as u32, end);
+        self.unless(former(mpt_entry::MR_MW), mask(mpt_entry::MR_MW), 0, end);
+        self.load(former(mpt_entry::MW_CNT));
+        self.take(And, Constant(mask(mpt_entry::MW_CNT)));
+        self.jump(JumpZero, end);
+        self.load(former(mpt_entry::LKEY));
+        self.take(Xor, Word(at::KEY));
+        self.jump(JumpNonZero, end);
+        self.copy_entry(at::FORMER, at::FORMER_NEW, "release_copy");
+        self.load(former(mpt_entry::MW_CNT));
         self.take(Subtract, Constant(1 << (mpt_entry::MW_CNT.low % 32)));
         self.store(at::FORMER_NEW + dword(mpt_entry::MW_CNT));
         self.copy(Constant(1), at::HAS_FORMER);
-        self.label(&end);
+        self.label(end);
+        self.plain(Return);
     }
 }
 
@@ -455,7 +474,7 @@ impl Assembler {
         self.write_register(&regs::table_select::REGISTER, Word(at::SCRATCH));
     }
 
-    /// Low or high bits of the accumulator: moved right by `SCRATCH_2` bits, which stay below 2^32.
+    /// Moves the accumulator right by `SCRATCH_2` bits, however many.
     fn shift_right(&mut self, name: &str) {
         let [step, end] = ["step", "end"].map(|part| format!("{name}_{part}"));
         self.store(at::SCRATCH);
@@ -474,18 +493,24 @@ impl Assembler {
         self.load(Word(at::SCRATCH));
     }
 
-    /// Adds a four-bit field of the geometry, given by its lowest bit, to the accumulator's place `SCRATCH_2`.
+    /// Moves the accumulator right; the bits that fall off must be zero.
+    fn shift_right_by(&mut self, bits: u32) {
+        // A byte to the right is three to the left, all the way round.
+        for _ in 0..bits / 8 * 3 % 4 {
+            self.plain(RotateByte);
+        }
+        for _ in 0..bits % 8 {
+            self.take(Add, Constant(0));
+            self.plain(ShiftRight);
+        }
+    }
+
+    /// A field of the geometry goes to `place`.
     fn geometry_field(&mut self, field: keywalk_contract::Field, place: u32) {
         self.load(Port(port::GEOMETRY));
         self.take(And, Constant(mask(field)));
+        self.shift_right_by(field.low);
         self.store(place);
-        for bit in 0..field.low {
-            let _ = bit;
-            self.load(Word(place));
-            self.take(Add, Constant(0));
-            self.plain(ShiftRight);
-            self.store(place);
-        }
     }
 
     /// CFG_BT_ATTR.
@@ -533,16 +558,7 @@ impl Assembler {
         self.label("bt");
         self.load(Port(port::COMMAND));
         self.take(And, Constant(0xc0));
-        self.plain(RotateByte);
-        self.plain(RotateByte);
-        self.plain(RotateByte);
-        self.store(at::STEP); // step << 30
-        self.load(Port(port::COMMAND));
-        self.take(And, Constant(0xc0));
-        self.store(at::SCRATCH);
-        self.copy(Constant(6), at::SCRATCH_2);
-        self.load(Word(at::SCRATCH));
-        self.shift_right("bt_step");
+        self.shift_right_by(6);
         self.store(at::STEP);
         self.load(Port(port::GEOMETRY));
         self.take(And, Constant(3));
@@ -685,12 +701,7 @@ impl Assembler {
         self.take(And, Constant(7));
         self.store(at::TABLE);
         self.number(Output, false, output::TABLE);
-        self.load(Port(port::MAILBOX + 4));
-        for _ in 0..3 {
-            self.plain(RotateByte);
-        }
-        self.take(And, Constant(0xff_ffff));
-        self.store(at::INDEX);
+        self.index_of(Port(port::MAILBOX + 4), at::INDEX);
         self.store(at::SCRATCH);
         self.load(Port(port::COMMAND));
         self.take(And, Constant(0x30));
@@ -836,8 +847,7 @@ impl Assembler {
         self.jump(Jump, "mb_write_begins");
         self.label("mb_window");
         self.copy(Word(at::OLD + dword(mpt_entry::BOUND_LKEY)), at::KEY);
-        self.jump(JumpZero, "mb_write_begins");
-        self.release("mb_former");
+        self.jump(Call, "release");
         self.label("mb_write_begins");
         self.write_buffer(at::ADDRESS, at::NEW, "mb_change", "mb_undo");
         self.load(Word(at::HAS_FORMER));
@@ -886,7 +896,7 @@ impl Assembler {
     }
 }
 
-/// The program of an engine without work requests.
+/// The program.
 #[must_use]
 pub fn program(config: &Config) -> Vec<u128> {
     let mut program = Assembler::default();
@@ -906,6 +916,7 @@ pub fn program(config: &Config) -> Vec<u128> {
     }
     program.configuration();
     program.locate();
+    program.release();
     program.mailbox();
     program.bt(config.bt0_slots);
     program.work();
@@ -917,46 +928,60 @@ const fn wqe(field: keywalk_contract::Field) -> From {
     Port(port::WORK + dword(field))
 }
 
+/// Where work requests end, with the status in the accumulator.
+const WORK_END: &str = "work_end";
+
 impl Assembler {
-    /// Finds the entry of a key and reads it; its index goes to `index`.
-    fn find(&mut self, key: From, index: u32, address: u32, place: u32, name: &str, failures: [WorkStatus; 3]) {
-        let end = "work_end";
-        let part = |part: &str| format!("{name}_{part}");
-        self.load(key);
-        for _ in 0..3 {
-            self.plain(RotateByte);
-        }
-        self.take(And, Constant(0xff_ffff));
-        self.store(index);
-        self.store(at::SCRATCH);
-        self.jump(Call, "locate");
-        self.jump(JumpZero, &part("found"));
-        for (outcome, status) in [OUT_OF_RANGE, UNMAPPED].into_iter().zip(failures) {
-            let next = part(&format!("not_{outcome}"));
-            self.store(at::OUTCOME);
-            self.take(Xor, Constant(outcome));
-            self.jump(JumpNonZero, &next);
-            self.fail(work_code(status), end);
-            self.label(&next);
-            self.load(Word(at::OUTCOME));
-        }
-        self.label(&part("bus_error"));
-        self.fail(work_code(failures[2]), end);
-        self.label(&part("found"));
-        self.copy(Port(port::FOUND_LOW), address);
-        self.copy(Port(port::FOUND_HIGH), address + 1);
-        self.read_line(address, place, &part("line"));
-        self.jump(JumpNonZero, &part("bus_error"));
+    /// Ends with a status of work requests.
+    fn refuse(&mut self, status: WorkStatus) {
+        self.fail(work_code(status), WORK_END);
     }
 
-    /// Copies an entry.
-    fn copy_entry(&mut self, from: u32, to: u32, name: &str) {
-        self.load(Constant(15));
-        self.plain(SetX);
-        self.label(name);
-        self.load(WordX(from));
-        self.store_x(to);
-        self.jump(CountDown, name);
+    /// Ends with a status unless masked bits of words are equal.
+    fn demand(&mut self, left: From, bits: u32, right: From, status: WorkStatus) {
+        let name = format!("demand_{}", self.position());
+        self.require_equal(left, bits, right, &name, work_code(status), WORK_END);
+    }
+
+    /// Finds the entry of a key and reads it; its index is in `SCRATCH`. `failures`: for an index out of range, an entry
+    /// that is not reachable, a bus error.
+    fn find(&mut self, address: u32, place: u32, name: &str, failures: [WorkStatus; 3]) {
+        let [bus_error, in_range, found, line] =
+            ["bus_error", "in_range", "found", "line"].map(|part| format!("{name}_{part}"));
+        self.jump(Call, "locate");
+        self.jump(JumpZero, &found);
+        self.store(at::OUTCOME);
+        self.take(Xor, Constant(OUT_OF_RANGE));
+        self.jump(JumpNonZero, &in_range);
+        self.refuse(failures[0]);
+        self.label(&in_range);
+        self.load(Word(at::OUTCOME));
+        self.take(Xor, Constant(BUS_ERROR));
+        self.jump(JumpZero, &bus_error);
+        self.refuse(failures[1]);
+        self.label(&bus_error);
+        self.refuse(failures[2]);
+        self.label(&found);
+        self.copy(Port(port::FOUND_LOW), address);
+        self.copy(Port(port::FOUND_HIGH), address + 1);
+        self.read_line(address, place, &line);
+        self.jump(JumpNonZero, &bus_error);
+    }
+
+    /// Finds the entry that a work request is about.
+    fn find_own(&mut self, key: From, name: &str) {
+        self.index_of(key, at::INDEX);
+        self.store(at::SCRATCH);
+        let failures = [WorkStatus::IndexOutOfRange, WorkStatus::Unmapped, WorkStatus::BusError];
+        self.find(at::ADDRESS, at::OLD, name, failures);
+    }
+
+    /// Ends unless an entry is of the queue's protection domain.
+    fn demand_protection_domain(&mut self, entry: u32, status: WorkStatus) {
+        self.load(Port(port::PD));
+        self.plain(RotateByte);
+        self.store(at::SCRATCH);
+        self.demand(Word(entry + dword(mpt_entry::PD)), mask(mpt_entry::PD), Word(at::SCRATCH), status);
     }
 
     /// Bits of a word of the new entry take those of the accumulator.
@@ -967,20 +992,62 @@ impl Assembler {
         self.store(place);
     }
 
+    /// State of the new entry.
+    fn put_state(&mut self, state: u64) {
+        self.load(Constant(state as u32));
+        self.put(at::NEW, 3);
+    }
+
+    /// Two words at a place one bit to the right.
+    fn shift_pair(&mut self, place: u32) {
+        self.load(Word(place + 1));
+        self.take(Add, Constant(0));
+        self.plain(ShiftRight);
+        self.store(place + 1);
+        self.load(Word(place));
+        self.plain(ShiftRight);
+        self.store(place);
+    }
+
+    /// The last address of a length, not zero, from a first address goes to `place`: leads to `end` where it is beyond 2^64.
+    fn last_address(&mut self, first: [From; 2], length: [From; 2], place: u32, end: &str) {
+        self.load(length[0]);
+        self.take(Subtract, Constant(1));
+        self.store(place);
+        self.load(length[1]);
+        self.take(SubtractBorrow, Constant(0));
+        self.store(place + 1);
+        self.load(Word(place));
+        self.take(Add, first[0]);
+        self.store(place);
+        self.load(Word(place + 1));
+        self.take(AddCarry, first[1]);
+        self.store(place + 1);
+        self.jump(JumpCarry, end);
+    }
+
+    /// Leads to `end` where the two words `left` are below `right`.
+    fn unless_at_least(&mut self, left: [From; 2], right: [From; 2], end: &str) {
+        self.load(left[0]);
+        self.take(Subtract, right[0]);
+        self.load(left[1]);
+        self.take(SubtractBorrow, right[1]);
+        self.jump(JumpNoCarry, end);
+    }
+
     /// Work requests.
     fn work(&mut self) {
-        use work::{bind_window, cqe, fast_register, invalidate_key};
-        let end = "work_end";
-        let old = |field| Word(at::OLD + dword(field));
-        let own = [WorkStatus::IndexOutOfRange, WorkStatus::Unmapped, WorkStatus::BusError];
+        use work::{cqe, invalidate_key};
         self.label("work");
         self.out(Port(port::WORK_FUNCTION), output::FUNCTION);
+        self.copy(Constant(0), at::HAS_PARENT);
+        self.store(at::HAS_FORMER);
         self.copy(Constant(Table::Mpt.code().into()), at::TABLE);
         self.number(Output, false, output::TABLE);
         for (opcode, label) in [
             (WorkOpcode::FastRegister, "fast"),
-            (WorkOpcode::LocalInvalidate, "local"),
-            (WorkOpcode::SendWithInvalidate, "send"),
+            (WorkOpcode::LocalInvalidate, "invalidate"),
+            (WorkOpcode::SendWithInvalidate, "invalidate"),
             (WorkOpcode::BindWindow, "bind"),
         ] {
             self.copy(Constant(WorkStatus::State.cqe_code(Some(opcode)).into()), at::CQE_CODE);
@@ -990,97 +1057,87 @@ impl Assembler {
             self.jump(JumpZero, label);
         }
         self.copy(Constant(cqe::REM_INVAL.into()), at::CQE_CODE);
-        self.fail(work_code(WorkStatus::UnknownOpcode), end);
+        self.refuse(WorkStatus::UnknownOpcode);
 
+        self.fast_register();
+        self.invalidate();
+        self.bind();
+
+        // The parent, the entry, the former parent, as far as they change; what was written before a failure is put back.
+        self.label("work_writes");
+        self.load(Word(at::HAS_PARENT));
+        self.jump(JumpZero, "work_own");
+        self.write_line(at::PARENT_ADDRESS, at::PARENT_NEW, "work_parent");
+        self.jump(JumpNonZero, "work_bus_error");
+        self.label("work_own");
+        self.write_line(at::ADDRESS, at::NEW, "work_entry");
+        self.jump(JumpNonZero, "work_undo");
+        self.load(Word(at::HAS_FORMER));
+        self.jump(JumpZero, "work_done");
+        self.write_line(at::FORMER_ADDRESS, at::FORMER_NEW, "work_former");
+        self.jump(JumpZero, "work_done");
+        self.write_line(at::ADDRESS, at::OLD, "work_entry_back");
+        self.label("work_undo");
+        self.load(Word(at::HAS_PARENT));
+        self.jump(JumpZero, "work_bus_error");
+        self.write_line(at::PARENT_ADDRESS, at::PARENT, "work_parent_back");
+        self.label("work_bus_error");
+        self.refuse(WorkStatus::BusError);
+
+        self.label("work_done");
+        self.fence(Some(at::INDEX));
+        self.copy(Constant(cqe::OK.into()), at::CQE_CODE);
+        self.load(Constant(work_code(WorkStatus::Ok)));
+        self.label(WORK_END);
+        self.number(Output, false, output::STATUS);
+        self.out(Word(at::CQE_CODE), output::CQE_CODE);
+        self.act(action::END_WORK);
+        self.jump(Jump, "idle_mailbox");
+    }
+
+    /// FAST_REG_PMR.
+    fn fast_register(&mut self) {
+        use work::fast_register::{BUF_PG_SZ, KEY, LENGTH, LW_EN, PBL_BA, PBL_SIZE, VA};
+        let old = |field| Word(at::OLD + dword(field));
+        let pair = |field: keywalk_contract::Field| [dword(field), dword(field) + 1].map(|word| Port(port::WORK + word));
         self.label("fast");
-        self.require_bits(Port(port::PRIVILEGED), 1, true, "fr_privileged", work_code(WorkStatus::NotPrivileged), end);
-        self.find(wqe(fast_register::KEY), at::INDEX, at::ADDRESS, at::OLD, "fr", own);
+        self.demand(Port(port::PRIVILEGED), 1, Constant(1), WorkStatus::NotPrivileged);
+        self.find_own(wqe(KEY), "fr");
         let kind_bits = mask(mpt_entry::FRE) | mask(mpt_entry::MR_MW);
-        self.require_equal(
-            old(mpt_entry::FRE),
-            kind_bits,
-            Constant(mask(mpt_entry::FRE)),
-            "fr_kind",
-            work_code(WorkStatus::Kind),
-            end,
-        );
-        self.require_equal(
-            old(mpt_entry::ST),
-            3,
-            Constant(mpt_entry::STATE_FREE as u32),
-            "fr_state",
-            work_code(WorkStatus::State),
-            end,
-        );
-        self.load(Port(port::PD));
-        self.plain(RotateByte);
-        self.store(at::SCRATCH);
-        self.require_equal(
-            old(mpt_entry::PD),
-            mask(mpt_entry::PD),
-            Word(at::SCRATCH),
-            "fr_pd",
-            work_code(WorkStatus::ProtectionDomain),
-            end,
-        );
+        self.demand(old(mpt_entry::FRE), kind_bits, Constant(mask(mpt_entry::FRE)), WorkStatus::Kind);
+        self.demand(old(mpt_entry::ST), 3, Constant(mpt_entry::STATE_FREE as u32), WorkStatus::State);
+        self.demand_protection_domain(at::OLD, WorkStatus::ProtectionDomain);
         // Table: not zero, a multiple of eight.
-        self.load(Port(port::WORK + 1));
-        self.take(Or, Port(port::WORK + 2));
+        let [low, high] = pair(PBL_BA);
+        self.load(low);
+        self.take(Or, high);
         self.jump(JumpZero, "fr_illegal");
-        self.load(Port(port::WORK + 1));
+        self.load(low);
         self.take(And, Constant(7));
         self.jump(JumpNonZero, "fr_illegal");
         // Pages 1 to 512.
-        self.load(wqe(fast_register::PBL_SIZE));
+        self.load(wqe(PBL_SIZE));
         self.jump(JumpZero, "fr_illegal");
         self.take(Subtract, Constant(work::FAST_REGISTRATION_PAGES_MAX as u32 + 1));
         self.jump(JumpCarry, "fr_illegal");
-        self.load(Port(port::WORK + 3));
-        self.take(Or, Port(port::WORK + 4));
+        let [low, high] = pair(LENGTH);
+        self.load(low);
+        self.take(Or, high);
         self.jump(JumpZero, "fr_legal");
-        // The last byte: VA + LENGTH - 1, which must not leave 2^64.
-        self.load(Port(port::WORK + 3));
-        self.take(Subtract, Constant(1));
-        self.store(at::END);
-        self.load(Port(port::WORK + 4));
-        self.take(SubtractBorrow, Constant(0));
-        self.store(at::END + 1);
-        self.load(Word(at::END));
-        self.take(Add, Port(port::WORK + 6));
-        self.store(at::END);
-        self.load(Word(at::END + 1));
-        self.take(AddCarry, Port(port::WORK + 7));
-        self.store(at::END + 1);
-        self.jump(JumpCarry, "fr_illegal");
-        // Pages from the first to the last: both move right together.
-        self.copy(Port(port::WORK + 6), at::BUFFER);
-        self.copy(Port(port::WORK + 7), at::BUFFER + 1);
-        self.load(wqe(fast_register::BUF_PG_SZ));
-        self.take(And, Constant(0xf0));
-        for _ in 0..3 {
-            self.plain(RotateByte);
-        }
-        self.store(at::SCRATCH);
-        // It stands 20 bits too high: four steps more to the right by three more rounds of a byte.
-        self.load(wqe(fast_register::BUF_PG_SZ));
-        self.take(And, Constant(0xf0));
-        for _ in 0..4 {
-            self.take(Add, Constant(0));
-            self.plain(ShiftRight);
-        }
-        self.take(Add, Constant(12));
+        self.last_address(pair(VA), pair(LENGTH), at::END, "fr_illegal");
+        // Pages from the first to the last: both addresses move right together.
+        let [low, high] = pair(VA);
+        self.copy(low, at::BUFFER);
+        self.copy(high, at::BUFFER + 1);
+        self.load(wqe(BUF_PG_SZ));
+        self.take(And, Constant(mask(BUF_PG_SZ)));
+        self.shift_right_by(BUF_PG_SZ.low % 32);
+        self.take(Add, Constant(hem::PAGE_SHIFT_MIN));
         self.take(Add, Port(port::PAGE_SHIFT_BASE));
         self.store(at::COUNT);
         self.label("fr_shift");
-        for place in [at::END, at::BUFFER] {
-            self.load(Word(place + 1));
-            self.take(Add, Constant(0));
-            self.plain(ShiftRight);
-            self.store(place + 1);
-            self.load(Word(place));
-            self.plain(ShiftRight);
-            self.store(place);
-        }
+        self.shift_pair(at::END);
+        self.shift_pair(at::BUFFER);
         self.load(Word(at::COUNT));
         self.take(Subtract, Constant(1));
         self.store(at::COUNT);
@@ -1092,68 +1149,253 @@ impl Assembler {
         self.take(SubtractBorrow, Word(at::BUFFER + 1));
         self.jump(JumpNonZero, "fr_illegal");
         self.load(Word(at::SCRATCH));
-        self.take(Subtract, wqe(fast_register::PBL_SIZE));
+        self.take(Subtract, wqe(PBL_SIZE));
         self.jump(JumpNoCarry, "fr_legal");
         self.label("fr_illegal");
-        self.fail(work_code(WorkStatus::Illegal), end);
+        self.refuse(WorkStatus::Illegal);
         self.label("fr_legal");
         self.copy_entry(at::OLD, at::NEW, "fr_copy");
-        self.load(Constant(mpt_entry::STATE_VALID as u32));
-        self.put(at::NEW, 3);
-        // Rights: bits 10 to 14 of dword 9 become bits 3 to 7 of dword 1.
-        self.load(Port(port::WORK + 9));
-        for _ in 0..7 {
-            self.take(Add, Constant(0));
-            self.plain(ShiftRight);
+        self.put_state(mpt_entry::STATE_VALID);
+        // The five rights stand seven bits lower in the entry.
+        let rights =
+            [mpt_entry::BIND_EN, mpt_entry::ATOMIC_EN, mpt_entry::RR_EN, mpt_entry::RW_EN, mpt_entry::LW_EN];
+        let rights: u32 = rights.into_iter().map(mask).sum();
+        let distance = LW_EN.low % 32 - mpt_entry::LW_EN.low % 32;
+        self.load(wqe(LW_EN));
+        self.take(And, Constant(rights << distance));
+        self.shift_right_by(distance);
+        self.put(at::NEW + dword(mpt_entry::LW_EN), rights);
+        for (field, from) in [
+            (mpt_entry::LEN, pair(LENGTH).as_slice()),
+            (mpt_entry::LKEY, &[wqe(KEY)]),
+            (mpt_entry::VA, &pair(VA)),
+            (mpt_entry::PBL_SIZE, &[wqe(PBL_SIZE)]),
+        ] {
+            for (word, place) in from.iter().zip(at::NEW + dword(field)..) {
+                self.copy(*word, place);
+            }
         }
-        self.put(at::NEW + 1, 0xf8);
-        for (field, from) in [(4, 3), (5, 4), (6, 5), (7, 6), (8, 7), (9, 8)] {
-            self.copy(Port(port::WORK + from), at::NEW + field);
+        let [low, high] = pair(PBL_BA);
+        self.copy(low, at::BUFFER);
+        self.copy(high, at::BUFFER + 1);
+        for _ in 0..mpt_entry::PBL_BA_SHIFT {
+            self.shift_pair(at::BUFFER);
         }
-        self.copy(Port(port::WORK + 1), at::BUFFER);
-        self.copy(Port(port::WORK + 2), at::BUFFER + 1);
-        for _ in 0..3 {
-            self.load(Word(at::BUFFER + 1));
-            self.take(Add, Constant(0));
-            self.plain(ShiftRight);
-            self.store(at::BUFFER + 1);
-            self.load(Word(at::BUFFER));
-            self.plain(ShiftRight);
-            self.store(at::BUFFER);
-        }
-        self.copy(Word(at::BUFFER), at::NEW + 10);
+        let place = at::NEW + dword(mpt_entry::PBL_BA);
+        self.copy(Word(at::BUFFER), place);
         self.load(Word(at::BUFFER + 1));
-        self.put(at::NEW + 11, 0x1fff_ffff);
-        // The page size, bits 4 to 7 of dword 9, becomes the highest four bits of dword 15.
-        self.load(Port(port::WORK + 9));
+        self.put(place + 1, (mpt_entry::PBL_BA.max() >> 32) as u32);
+        // The page size, bits 4 to 7 of its dword, becomes the highest four bits.
+        self.load(wqe(BUF_PG_SZ));
         for _ in 0..3 {
             self.plain(RotateByte);
         }
-        self.put(at::NEW + 15, 0xf000_0000);
-        self.write_line(at::ADDRESS, at::NEW, "fr_write");
-        self.jump(JumpNonZero, "fr_bus_error");
-        self.jump(Jump, "work_done");
+        self.put(at::NEW + dword(mpt_entry::PBL_BUF_PG_SZ), mask(mpt_entry::PBL_BUF_PG_SZ));
+        self.jump(Jump, "work_writes");
+    }
 
-        for (label, is_remote) in [("local", false), ("send", true)] {
-            let part = |part: &str| format!("{label}_{part}");
-            self.label(label);
-            self.find(wqe(invalidate_key::KEY), at::INDEX, at::ADDRESS, at::OLD, &part("inv"), own);
-            let _ = is_remote;
-            self.fail(work_code(WorkStatus::Kind), end);
-        }
+    /// LOCAL_INV and SEND_WITH_INV.
+    fn invalidate(&mut self) {
+        use work::invalidate_key::{KEY, OPCODE};
+        let old = |field| Word(at::OLD + dword(field));
+        let is_window = mask(mpt_entry::MR_MW);
+        let is_type_2 = is_window | mask(mpt_entry::BQP);
+        self.label("invalidate");
+        self.find_own(wqe(KEY), "inv");
+        self.demand(old(mpt_entry::ST), 3, Constant(mpt_entry::STATE_VALID as u32), WorkStatus::State);
+        self.demand(old(mpt_entry::LKEY), u32::MAX, wqe(KEY), WorkStatus::Key);
+        self.demand_protection_domain(at::OLD, WorkStatus::ProtectionDomain);
+        // A window of type 2 may be invalidated by the queue pair that bound it; one of type 1 never.
+        self.unless(old(mpt_entry::MR_MW), is_type_2, is_type_2, "inv_right");
+        self.load(Port(port::QPN));
+        self.plain(RotateByte);
+        self.store(at::SCRATCH);
+        let queue_pair = mask(mpt_entry::MW_BIND_QPN);
+        self.demand(old(mpt_entry::MW_BIND_QPN), queue_pair, Word(at::SCRATCH), WorkStatus::QueuePair);
+        self.label("inv_right");
+        self.load(wqe(OPCODE));
+        self.take(And, Constant(mask(OPCODE)));
+        self.take(Xor, Constant(WorkOpcode::SendWithInvalidate as u32));
+        self.jump(JumpZero, "inv_remote");
+        self.load(old(mpt_entry::FRE));
+        self.take(And, Constant(mask(mpt_entry::FRE)));
+        self.jump(JumpNonZero, "inv_kind");
+        self.load(old(mpt_entry::L_INV_EN));
+        self.take(And, Constant(mask(mpt_entry::L_INV_EN)));
+        self.jump(JumpNonZero, "inv_kind");
+        self.unless(old(mpt_entry::MR_MW), is_type_2, is_type_2, "inv_refused");
+        self.jump(Jump, "inv_may");
+        self.label("inv_remote");
+        self.load(old(mpt_entry::R_INV_EN));
+        self.take(And, Constant(mask(mpt_entry::R_INV_EN)));
+        self.jump(JumpZero, "inv_refused");
+        self.label("inv_kind");
+        self.load(old(mpt_entry::MR_MW));
+        self.take(And, Constant(is_type_2));
+        self.take(Xor, Constant(is_window));
+        self.jump(JumpNonZero, "inv_may");
+        self.label("inv_refused");
+        self.refuse(WorkStatus::Access);
+        self.label("inv_may");
+        self.copy_entry(at::OLD, at::NEW, "inv_copy");
+        self.put_state(mpt_entry::STATE_FREE);
+        self.unless(old(mpt_entry::MR_MW), is_window, is_window, "inv_region");
+        self.copy(Constant(0), at::NEW + dword(mpt_entry::BOUND_LKEY));
+        self.copy(old(mpt_entry::BOUND_LKEY), at::KEY);
+        self.jump(Call, "release");
+        self.jump(Jump, "work_writes");
+        self.label("inv_region");
+        self.demand(old(mpt_entry::MW_CNT), mask(mpt_entry::MW_CNT), Constant(0), WorkStatus::WindowsBound);
+        self.jump(Jump, "work_writes");
+    }
+
+    /// BIND_MW.
+    fn bind(&mut self) {
+        use work::bind_window::{ATOMIC_EN, IS_TYPE_1, LENGTH, NEW_KEY, PARENT_KEY, RW_EN, VA};
+        let old = |field| Word(at::OLD + dword(field));
+        let new = |field| at::NEW + dword(field);
+        let parent = |field| Word(at::PARENT + dword(field));
+        let pair = |field: keywalk_contract::Field| [dword(field), dword(field) + 1].map(|word| Port(port::WORK + word));
+        let parent_pair = |field: keywalk_contract::Field| [0, 1].map(|word| Word(at::PARENT + dword(field) + word));
+        let is_type_1 = |program: &mut Self| {
+            program.load(wqe(IS_TYPE_1));
+            program.take(And, Constant(mask(IS_TYPE_1)));
+        };
         self.label("bind");
-        self.fail(work_code(WorkStatus::Kind), end);
+        self.find_own(wqe(NEW_KEY), "bi");
+        // Type 1 is bit 0 of its word, BQP a bit that says the opposite.
+        is_type_1(self);
+        self.jump(JumpNonZero, "bi_type_1");
+        self.load(Constant(mask(mpt_entry::BQP)));
+        self.jump(Jump, "bi_type");
+        self.label("bi_type_1");
+        self.load(Constant(0));
+        self.label("bi_type");
+        self.take(Or, Constant(mask(mpt_entry::MR_MW)));
+        self.store(at::SCRATCH);
+        let kind_bits = mask(mpt_entry::MR_MW) | mask(mpt_entry::PA) | mask(mpt_entry::BQP);
+        self.demand(old(mpt_entry::MR_MW), kind_bits, Word(at::SCRATCH), WorkStatus::Kind);
+        // FREE, or of type 1 VALID; a window that is bound has a region to leave.
+        self.copy(Constant(0), at::KEY);
+        self.load(old(mpt_entry::ST));
+        self.take(And, Constant(3));
+        self.take(Xor, Constant(mpt_entry::STATE_FREE as u32));
+        self.jump(JumpZero, "bi_state");
+        self.take(Xor, Constant((mpt_entry::STATE_FREE ^ mpt_entry::STATE_VALID) as u32));
+        self.jump(JumpNonZero, "bi_no_state");
+        self.copy(old(mpt_entry::BOUND_LKEY), at::KEY);
+        is_type_1(self);
+        self.jump(JumpNonZero, "bi_state");
+        self.label("bi_no_state");
+        self.refuse(WorkStatus::State);
+        self.label("bi_state");
+        self.load(old(mpt_entry::LKEY));
+        self.take(Xor, wqe(NEW_KEY));
+        self.jump(JumpNonZero, "bi_key");
+        self.refuse(WorkStatus::Key);
+        self.label("bi_key");
+        self.demand_protection_domain(at::OLD, WorkStatus::ProtectionDomain);
+        let [low, high] = pair(LENGTH);
+        self.load(low);
+        self.take(Or, high);
+        self.store(at::LENGTH);
+        is_type_1(self);
+        self.jump(JumpZero, "bi_length");
+        self.demand(old(mpt_entry::ZBVA), mask(mpt_entry::ZBVA), Constant(0), WorkStatus::Illegal);
+        self.jump(Jump, "bi_legal");
+        self.label("bi_length");
+        self.load(Word(at::LENGTH));
+        self.jump(JumpNonZero, "bi_legal");
+        self.refuse(WorkStatus::Illegal);
+        self.label("bi_legal");
 
-        self.label("work_done");
-        self.fence(Some(at::INDEX));
-        self.copy(Constant(cqe::OK.into()), at::CQE_CODE);
-        self.load(Constant(work_code(WorkStatus::Ok)));
-        self.label(end);
-        self.number(Output, false, output::STATUS);
-        self.out(Word(at::CQE_CODE), output::CQE_CODE);
-        self.act(action::END_WORK);
-        self.jump(Jump, "idle_mailbox");
-        let _ = (bind_window::OPCODE, Subtract);
+        // The window as it shall be: first unbound.
+        self.copy_entry(at::OLD, at::NEW, "bi_copy");
+        self.put_state(mpt_entry::STATE_VALID);
+        let rights = mask(mpt_entry::ATOMIC_EN) | mask(mpt_entry::RR_EN) | mask(mpt_entry::RW_EN);
+        self.load(Constant(0));
+        self.put(new(mpt_entry::RW_EN), rights);
+        self.copy(Constant(0), new(mpt_entry::BOUND_LKEY));
+        self.put(new(mpt_entry::MW_BIND_QPN), mask(mpt_entry::MW_BIND_QPN));
+        self.copy(wqe(NEW_KEY), new(mpt_entry::LKEY));
+        for (field, from) in [(mpt_entry::LEN, pair(LENGTH)), (mpt_entry::VA, pair(VA))] {
+            for (word, place) in from.into_iter().zip(new(field)..) {
+                self.copy(word, place);
+            }
+        }
+        self.load(Word(at::LENGTH));
+        self.jump(JumpZero, "bi_leaves");
+        is_type_1(self);
+        self.jump(JumpNonZero, "bi_any_queue");
+        self.load(Port(port::QPN));
+        self.plain(RotateByte);
+        self.put(new(mpt_entry::MW_BIND_QPN), mask(mpt_entry::MW_BIND_QPN));
+        self.label("bi_any_queue");
+        self.copy(wqe(PARENT_KEY), new(mpt_entry::BOUND_LKEY));
+        // The rights stand two bits higher in the entry.
+        self.load(wqe(RW_EN));
+        for _ in 0..mpt_entry::RW_EN.low % 32 - RW_EN.low % 32 {
+            self.store(at::SCRATCH);
+            self.take(Add, Word(at::SCRATCH));
+        }
+        self.put(new(mpt_entry::RW_EN), rights);
+
+        // The region.
+        self.index_of(wqe(PARENT_KEY), at::SCRATCH);
+        let failures = [WorkStatus::ParentUnmapped, WorkStatus::ParentUnmapped, WorkStatus::ParentBusError];
+        self.find(at::PARENT_ADDRESS, at::PARENT, "parent", failures);
+        let kind_bits = mask(mpt_entry::MR_MW) | mask(mpt_entry::PA) | mask(mpt_entry::ZBVA);
+        self.demand(parent(mpt_entry::MR_MW), kind_bits, Constant(0), WorkStatus::ParentKind);
+        self.demand(parent(mpt_entry::ST), 3, Constant(mpt_entry::STATE_VALID as u32), WorkStatus::ParentState);
+        // Key 0 stands for "unbound".
+        self.load(wqe(PARENT_KEY));
+        self.jump(JumpZero, "bi_no_parent_key");
+        self.take(Xor, parent(mpt_entry::LKEY));
+        self.jump(JumpZero, "bi_parent_key");
+        self.label("bi_no_parent_key");
+        self.refuse(WorkStatus::ParentKey);
+        self.label("bi_parent_key");
+        self.demand_protection_domain(at::PARENT, WorkStatus::ParentProtectionDomain);
+        let bind_right = mask(mpt_entry::BIND_EN);
+        self.demand(parent(mpt_entry::BIND_EN), bind_right, Constant(bind_right), WorkStatus::ParentAccess);
+        self.load(wqe(RW_EN));
+        self.take(And, Constant(mask(RW_EN) | mask(ATOMIC_EN)));
+        self.jump(JumpZero, "bi_granted");
+        let write_right = mask(mpt_entry::LW_EN);
+        self.demand(parent(mpt_entry::LW_EN), write_right, Constant(write_right), WorkStatus::ParentAccess);
+        self.label("bi_granted");
+        // Neither the window nor a region that it is inside of is empty.
+        let [low, high] = parent_pair(mpt_entry::LEN);
+        self.load(low);
+        self.take(Or, high);
+        self.jump(JumpZero, "bi_outside");
+        self.unless_at_least(pair(VA), parent_pair(mpt_entry::VA), "bi_outside");
+        self.last_address(pair(VA), pair(LENGTH), at::END, "bi_outside");
+        self.last_address(parent_pair(mpt_entry::VA), parent_pair(mpt_entry::LEN), at::BUFFER, "bi_outside");
+        let two = |place| [Word(place), Word(place + 1)];
+        self.unless_at_least(two(at::BUFFER), two(at::END), "bi_outside");
+        self.jump(Jump, "bi_inside");
+        self.label("bi_outside");
+        self.refuse(WorkStatus::ParentBounds);
+        self.label("bi_inside");
+        // A window that moves within its region is counted there already.
+        self.load(Word(at::KEY));
+        self.take(Xor, wqe(PARENT_KEY));
+        self.jump(JumpZero, "work_writes");
+        self.load(parent(mpt_entry::MW_CNT));
+        self.take(And, Constant(mask(mpt_entry::MW_CNT)));
+        self.take(Xor, Constant(mask(mpt_entry::MW_CNT)));
+        self.jump(JumpNonZero, "bi_counts");
+        self.refuse(WorkStatus::ParentFull);
+        self.label("bi_counts");
+        self.copy_entry(at::PARENT, at::PARENT_NEW, "bi_parent_copy");
+        self.load(parent(mpt_entry::MW_CNT));
+        self.take(Add, Constant(1 << (mpt_entry::MW_CNT.low % 32)));
+        self.store(at::PARENT_NEW + dword(mpt_entry::MW_CNT));
+        self.copy(Constant(1), at::HAS_PARENT);
+        self.label("bi_leaves");
+        self.jump(Call, "release");
+        self.jump(Jump, "work_writes");
     }
 }
 

@@ -467,8 +467,8 @@ impl CommandUnit {
         for (number, word) in (port::MAILBOX..).zip(&lite.words) {
             words[number as usize] = *word;
         }
-        let pending =
-            (work_valid & !answers).concat(mailbox_waits).concat(configuration.value & map.running & !scrub.busy);
+        let runs = (map.running & !scrub.busy).named("runs");
+        let pending = (work_valid & !answers).concat(mailbox_waits).concat(configuration.value) & runs.repeat(3);
         let codes: Vec<u128> = (0..256u32).map(|code| u128::from(command_program::decoded(code as u8))).collect();
         let decoded = Rom::new(b, "commands", 8, 9, &codes).read(field(post_mailbox::COMMAND));
         for (number, word) in [
