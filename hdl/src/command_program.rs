@@ -1099,7 +1099,8 @@ impl Assembler {
     fn fast_register(&mut self) {
         use work::fast_register::{BUF_PG_SZ, KEY, LENGTH, LW_EN, PBL_BA, PBL_SIZE, VA};
         let old = |field| Word(at::OLD + dword(field));
-        let pair = |field: keywalk_contract::Field| [dword(field), dword(field) + 1].map(|word| Port(port::WORK + word));
+        let pair =
+            |field: keywalk_contract::Field| [dword(field), dword(field) + 1].map(|word| Port(port::WORK + word));
         self.label("fast");
         self.demand(Port(port::PRIVILEGED), 1, Constant(1), WorkStatus::NotPrivileged);
         self.find_own(wqe(KEY), "fr");
@@ -1157,8 +1158,7 @@ impl Assembler {
         self.copy_entry(at::OLD, at::NEW, "fr_copy");
         self.put_state(mpt_entry::STATE_VALID);
         // The five rights stand seven bits lower in the entry.
-        let rights =
-            [mpt_entry::BIND_EN, mpt_entry::ATOMIC_EN, mpt_entry::RR_EN, mpt_entry::RW_EN, mpt_entry::LW_EN];
+        let rights = [mpt_entry::BIND_EN, mpt_entry::ATOMIC_EN, mpt_entry::RR_EN, mpt_entry::RW_EN, mpt_entry::LW_EN];
         let rights: u32 = rights.into_iter().map(mask).sum();
         let distance = LW_EN.low % 32 - mpt_entry::LW_EN.low % 32;
         self.load(wqe(LW_EN));
@@ -1255,7 +1255,8 @@ impl Assembler {
         let old = |field| Word(at::OLD + dword(field));
         let new = |field| at::NEW + dword(field);
         let parent = |field| Word(at::PARENT + dword(field));
-        let pair = |field: keywalk_contract::Field| [dword(field), dword(field) + 1].map(|word| Port(port::WORK + word));
+        let pair =
+            |field: keywalk_contract::Field| [dword(field), dword(field) + 1].map(|word| Port(port::WORK + word));
         let parent_pair = |field: keywalk_contract::Field| [0, 1].map(|word| Word(at::PARENT + dword(field) + word));
         let is_type_1 = |program: &mut Self| {
             program.load(wqe(IS_TYPE_1));

@@ -3,6 +3,7 @@
 //! Tables are configured through staged writes: the fields of a table are written to `table_select`,
 //! `table_geometry` and `table_object_count`, and take effect at once when `table_commit` is written.
 
+use crate::Config;
 use crate::layout::Field;
 
 /// How software may use a register.
@@ -33,6 +34,14 @@ pub struct Register {
     pub doc: &'static str,
     /// Fields, least significant first; bits not listed are reserved and read as zero.
     pub fields: &'static [Field],
+}
+
+impl Register {
+    /// The fields that an engine of that configuration has: those of the command unit only with it. The others read as zero.
+    pub fn fields_of(&self, config: &Config) -> impl Iterator<Item = &'static Field> {
+        let has_command_unit = config.command_unit;
+        self.fields.iter().filter(move |field| has_command_unit || field.name != interrupt_status::COMMAND.name)
+    }
 }
 
 /// A 64-bit counter: the low half at `offset`, the high half at `offset + 4`. Reading a low half holds the high half that

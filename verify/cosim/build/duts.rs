@@ -84,6 +84,9 @@ fn configurations() -> Vec<Config> {
         in_order: true,
         ..small
     }));
+    // Small, with a command unit.
+    let small = keywalk_gen::presets::find("small").map(|preset| preset.config());
+    configurations.extend(small.map(|small| Config { name: "small_command".into(), command_unit: true, ..small }));
     configurations.push(least());
     if cfg!(feature = "bench") {
         // The default engine with as many reads in flight as the contract allows, and contexts to make them.
