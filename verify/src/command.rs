@@ -119,12 +119,9 @@ pub fn json_refusal(path: &Path, error: &io::Error) -> Refusal {
     Refusal::unusable(format!("--json {}: {error}", path.display()))
 }
 
-/// Arguments that choose a generated engine and how its surroundings behave.
+/// Arguments that say how the surroundings of a generated engine behave.
 #[derive(Debug, Args)]
 pub struct RtlArgs {
-    /// The engine: a configuration such as default or small, or a copy of one with a planted fault.
-    #[arg(long, default_value = "default", value_name = "NAME")]
-    pub preset: String,
     /// Cycles from a table read to its data, or a range of which each read takes its own.
     #[arg(long, default_value = "40", value_name = "N|MIN..MAX", value_parser = parse_latency)]
     pub latency: RangeInclusive<u32>,
@@ -139,23 +136,23 @@ pub struct RtlArgs {
     pub seed: u64,
 }
 
-impl RtlArgs {
-    /// The engine.
-    ///
-    /// # Errors
-    /// This build has none, or none of that name.
-    pub fn design(&self) -> Result<&'static keywalk_cosim::Dut, Refusal> {
-        Design::engines().find(|design| design.name == self.preset).ok_or_else(|| {
-            let names: Vec<_> = Design::engines().map(|design| design.name).collect();
-            if names.is_empty() {
-                let message = "this build has no RTL model: install verilator (`make` does) and build again";
-                return Refusal::tool_missing(message);
-            }
-            Refusal::unusable(format!("--preset {}: this build has {}", self.preset, names.join(", ")))
-        })
-    }
+/// The generated engine of that name.
+///
+/// # Errors
+/// This build has none, or none of that name.
+pub fn engine(preset: &str) -> Result<&'static keywalk_cosim::Dut, Refusal> {
+    Design::engines().find(|design| design.name == preset).ok_or_else(|| {
+        let names: Vec<_> = Design::engines().map(|design| design.name).collect();
+        if names.is_empty() {
+            let message = "this build has no RTL model: install verilator (`make` does) and build again";
+            return Refusal::tool_missing(message);
+        }
+        Refusal::unusable(format!("--preset {preset}: this build has {}", names.join(", ")))
+    })
+}
 
-    /// Its surroundings.
+impl RtlArgs {
+    /// The surroundings.
     #[must_use]
     pub fn options(&self) -> RtlOptions {
         let latency_cycles = self.latency.clone();

@@ -14,7 +14,7 @@ use command::replay::ReplayArgs;
 use command::scenario::ScenarioArgs;
 use command::soak::SoakArgs;
 use command::synth::SynthArgs;
-use command::{FAILED, PASSED, RTL_WHOLE_PAGES_MAX, Refusal, RtlArgs, print, progress_bar};
+use command::{FAILED, PASSED, RTL_WHOLE_PAGES_MAX, Refusal, RtlArgs, engine, print, progress_bar};
 use keywalk_contract::Operation;
 use keywalk_model::{Controls, Request};
 use keywalk_verify::arguments::{parse_number, parse_operation};
@@ -148,6 +148,9 @@ struct VectorsArgs {
     /// What is tested.
     #[arg(long, value_enum, default_value = "model")]
     dut: DutName,
+    /// The engine: a configuration such as default or small, or a copy of one with a planted fault.
+    #[arg(long, default_value = "default", value_name = "NAME")]
+    preset: String,
     #[command(flatten)]
     rtl: RtlArgs,
     /// Regions of more pages are sampled instead of requested as a whole. [default: 2097152 for the RTL, none for the
@@ -220,7 +223,7 @@ fn design(args: &VectorsArgs) -> Result<Design, Refusal> {
             "--trace needs a build with tracing: cargo run --release -p keywalk-verify --features trace -- ...";
         return Err(Refusal::unusable(message));
     }
-    Ok(Design::Rtl { design: args.rtl.design()?, options: args.rtl.options() })
+    Ok(Design::Rtl { design: engine(&args.preset)?, options: args.rtl.options() })
 }
 
 fn vectors(args: &VectorsArgs) -> Result<u8, Refusal> {
@@ -254,7 +257,7 @@ fn vectors(args: &VectorsArgs) -> Result<u8, Refusal> {
         "seed": args.rtl.seed,
         "whole_pages_max": Some(settings.whole_pages_max).filter(|pages| *pages < u64::MAX),
         "rtl": is_rtl.then(|| serde_json::json!({
-            "preset": args.rtl.preset,
+            "preset": args.preset,
             "latency_cycles": [args.rtl.latency.start(), args.rtl.latency.end()],
             "reorder": args.rtl.reorder,
             "stall": args.rtl.stall,

@@ -4,10 +4,14 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use keywalk_verify::report::Count;
-use keywalk_verify::{CommandDut, EventLog, ModelDevice, ReplayReport, RtlDevice, Settings, Suite, replay_file};
+use keywalk_verify::{
+    CommandDut, Design, EventLog, ModelDevice, ReplayReport, RtlDevice, Settings, Suite, replay_file,
+};
 use serde::Serialize;
 
-use super::{FAILED, PASSED, RTL_WHOLE_PAGES_MAX, Refusal, RtlArgs, json_file, json_refusal, print, progress_bar};
+use super::{
+    FAILED, PASSED, RTL_WHOLE_PAGES_MAX, Refusal, RtlArgs, engine, json_file, json_refusal, print, progress_bar,
+};
 use crate::difference_lines;
 
 /// What a replay can be run on.
@@ -25,6 +29,9 @@ pub struct ReplayArgs {
     /// What is tested.
     #[arg(long, value_enum, default_value = "model")]
     dut: ReplayDut,
+    /// The engine, one with a command unit.
+    #[arg(long, default_value = "small_command", value_name = "NAME")]
+    preset: String,
     #[command(flatten)]
     rtl: RtlArgs,
     /// Write the result, file by file, as JSON.
@@ -52,7 +59,7 @@ pub fn run(args: &ReplayArgs) -> Result<u8, Refusal> {
     let logs = logs.map_err(Refusal::unusable)?;
     let json = json_file(args.json.as_deref())?;
     let is_rtl = args.dut == ReplayDut::Rtl;
-    let design = if is_rtl { Some(args.rtl.design()?) } else { None };
+    let design = if is_rtl { Some(engine_with_command_unit(&args.preset)?) } else { None };
     // Regions of more pages take the hardware too long.
     let whole_pages_max = if is_rtl { RTL_WHOLE_PAGES_MAX } else { u64::MAX };
     let settings = Settings { seed: args.rtl.seed, whole_pages_max, compare_with_model: false };
@@ -97,6 +104,19 @@ pub fn run(args: &ReplayArgs) -> Result<u8, Refusal> {
         return Err(Refusal::unusable("the files hold nothing to check"));
     }
     Ok(if failed == 0 { PASSED } else { FAILED })
+}
+
+/// The generated engine of that name, which must be one that a driver's commands can be sent to.
+fn engine_with_command_unit(preset: &str) -> Result<&'static keywalk_cosim::Dut, Refusal> {
+    let has_unit = |design: &&keywalk_cosim::Dut| design.config().is_some_and(|config| config.command_unit);
+    let design = engine(preset)?;
+    if has_unit(&design) {
+        return Ok(design);
+    }
+    let names: Vec<_> = Design::engines().filter(has_unit).map(|design| design.name).collect();
+    let message =
+        format!("--preset {preset}: it has no command unit (`command_unit`); those that have: {}", names.join(", "));
+    Err(Refusal::unusable(message))
 }
 
 /// A line about a file; the first difference of all in full, of other files its place.
