@@ -14,6 +14,8 @@ pub const PLACE_BITS: u32 = 11;
 const MEMORY_BITS: u32 = 10;
 /// Bits of a port's number.
 pub const PORT_BITS: u32 = 6;
+/// Bits of a word's place in a line.
+const LINE_BITS: u32 = 4;
 const OP_BITS: u32 = 5;
 const SOURCE_BITS: u32 = 2;
 const INSTRUCTION_BITS: u32 = WORD_BITS + PLACE_BITS + SOURCE_BITS + OP_BITS;
@@ -78,7 +80,7 @@ pub enum From {
     WordX(u32),
     /// A port.
     Port(u32),
-    /// A port, `x` ports further.
+    /// A port, as many ports further as the lowest four bits of `x` say: a word of a line.
     PortX(u32),
 }
 
@@ -123,7 +125,7 @@ impl Assembler {
         self.push(op, 0, 0, 0);
     }
 
-    /// An output, an output `x` further, or an action.
+    /// An output, an output of a line's words at the lowest four bits of `x`, or an action.
     pub fn number(&mut self, op: Op, is_indexed: bool, number: u32) {
         self.push(op, if is_indexed { 2 } else { 0 }, 0, number);
     }
@@ -198,7 +200,7 @@ pub fn machine<'a>(b: &'a Builder<'a>, program: &[u128], port_word: Signal<'a>, 
     let x = b.register("x", MEMORY_BITS);
     let distance = is_indexed.repeat(MEMORY_BITS) & x.value;
     let address = (place.low_bits(MEMORY_BITS) + distance).delay("address");
-    let port = (constant.low_bits(PORT_BITS) + distance.low_bits(PORT_BITS)).delay("port");
+    let port = (constant.low_bits(PORT_BITS) + distance.low_bits(LINE_BITS).resize(PORT_BITS)).delay("port");
     let is_port = (!is_word & place.bit(PLACE_BITS - 1)).delay("is_port");
     let is_held = is_word.delay("is_held");
 

@@ -4,7 +4,7 @@
 use crate::command_machine::{Assembler, From, Op};
 use From::{Constant, Port, PortX, Word, WordX};
 use Op::*;
-use keywalk_contract::command::BUFFER_ALIGNMENT_BYTES;
+use keywalk_contract::command::{BUFFER_ALIGNMENT_BYTES, CONTEXT_BYTES_LOG2};
 use keywalk_contract::{CommandStatus, Config, Status, Table, WorkOpcode, WorkStatus, hem, mpt_entry, regs, work};
 
 /// Ports, first of each kind.
@@ -749,7 +749,7 @@ impl Assembler {
         self.label("mb_found");
         self.copy(Port(port::FOUND_LOW), at::ADDRESS);
         self.copy(Port(port::FOUND_HIGH), at::ADDRESS + 1);
-        for bytes_log2 in 6..=9u32 {
+        for bytes_log2 in CONTEXT_BYTES_LOG2 {
             self.copy(Constant((1 << (bytes_log2 - 2)) - 1), at::LAST);
             self.load(Port(port::GEOMETRY));
             self.take(And, Constant(mask(regs::table_geometry::ENTRY_BYTES_LOG2)));

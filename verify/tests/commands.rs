@@ -231,9 +231,10 @@ impl Run {
                 _ => random.random_range(0..=2),
             };
             let entry_bytes_log2 = entry_bytes_log2(&mut random, table);
-            // Half of the tables get their hops by registers, half of them by CFG_BT_ATTR.
+            // Half of the runs learn their hops from CFG_BT_ATTR.
+            let is_told_later = seed % 2 == 1 && hem::BT_ATTRIBUTE_ORDER.contains(&table);
             set.table_mut(table).geometry = Geometry {
-                hop,
+                hop: if is_told_later { 0 } else { hop },
                 entry_bytes_log2,
                 bt_num: if hop == 0 { random.random_range(CHUNKS..20) } else { random.random_range(1..20) },
                 object_count: if random.random_bool(0.3) { 180 } else { 0 },
@@ -449,15 +450,17 @@ impl Run {
         (code, Descriptor { opcode: Opcode::PostMailbox as u16, function, data })
     }
 
-    /// CFG_BT_ATTR that changes nothing but what registers have given already, or hops for a moment.
-    fn attributes(&mut self) -> Descriptor {
+    /// CFG_BT_ATTR with the tables' hops.
+    fn configure(&mut self) {
         let mut data = [0; command::DATA_WORDS];
         for (word, table) in data.iter_mut().zip(hem::BT_ATTRIBUTE_ORDER) {
             let mut bytes = [0; 4];
             put(&mut bytes, hem::bt_attribute::HOP_NUM, self.places[&table].hop.into());
             *word = u32::from_le_bytes(bytes);
         }
-        Descriptor { opcode: Opcode::ConfigureBtAttribute as u16, function: self.pick(&[0, 1]), data }
+        let (opcode, function) = (Opcode::ConfigureBtAttribute as u16, self.pick(&[0, 1]));
+        assert!(self.engine.start_command(opcode, function, &data).expect("it is written"), "seed {}", self.seed);
+        assert_eq!(self.device.start(&Descriptor { opcode, function, data }), CommandStatus::Ok);
     }
 
     fn work_request(&mut self) -> WorkRequest {
@@ -862,6 +865,7 @@ impl Run {
     }
 
     fn steps(&mut self, count: u32) {
+        self.configure();
         self.hand_over();
         for index in REGIONS.chain(WINDOWS) {
             let entry = self.new_entry(index);
@@ -878,11 +882,8 @@ impl Run {
             }
             match self.random.random_range(0..40) {
                 0 => {
-                    let descriptor = self.attributes();
                     self.end_background();
-                    let Descriptor { opcode, function, data } = descriptor;
-                    assert!(self.engine.start_command(opcode, function, &data).expect("it is written"));
-                    assert_eq!(self.device.start(&descriptor), CommandStatus::Ok);
+                    self.configure();
                 }
                 1 if !breaks => self.move_chunk(),
                 2..=19 => self.command(),
