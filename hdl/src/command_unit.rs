@@ -1,4 +1,29 @@
 //! Mailbox commands and work requests: what the driver tells the engine about its tables.
+//!
+//! **Purpose.** Carries out what the driver asks for by registers and by work requests, one after the other, each as a whole: a
+//! program in a ROM, run by a machine of one accumulator, which has the ports of the core for its hands.
+//!
+//! **Handshake.** `axil_*` is the host's AXI4-Lite port; what is not for the unit goes on to `core_axil_*`. A work request stays at
+//! `work_request` until its answer is at `work_response`. `lookup_*`, `fence_*` and `read_*` are held until ready, one of each at a
+//! time; `found_valid`, `fenced_valid` and `line_valid` are taken at once. On `tbl_*` one write is in flight; address and data are
+//! offered together, and taken in any order.
+//!
+//! **Latency and throughput.** Five cycles for an instruction. A command or work request takes some 1000 to 5000 cycles besides
+//! those of its reads, its writes and its fence, whatever the size of a region. Mailbox and work requests take turns. An access of
+//! the host to the core's registers takes four cycles more than without the unit.
+//!
+//! **Timing.** Every stage of an instruction ends in a register: ROM, address, memory or port, operand, sum. The longest path is
+//! the 32-bit sum with its select.
+//!
+//! **Reset and flush.** Synchronous reset: mailbox, staged registers and whatever is under way are forgotten; a line that is being
+//! written may have been written or not. Commands wait until the copy of the tables' geometry is scrubbed.
+//!
+//! **Hazards.** Memory is written first, then the fence comes, then the answer: what was found before the write may be used until
+//! the answer, and not after it. The core's registers that a command of base addresses stages are put back before the host reaches
+//! them again. Of several writes those that were made before one failed are taken back.
+//!
+//! **Limits.** Contexts of 64 to 512 bytes. A command of base addresses fences all of its function. `status.idle` does not tell of
+//! a command. Nobody else may write the lines that commands and work requests change while they are under way.
 
 use crate::command_machine::{self, PORT_BITS, WORD_BITS};
 use crate::command_program::{self, action, output, port};
