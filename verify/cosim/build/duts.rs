@@ -28,6 +28,7 @@ const ENGINE: &str = "keywalk";
 /// the widest queue of that depth: how wide it is follows from the records of the blocks.
 const BLOCKS: &[(&str, &str, &str)] = &[
     ("access_check", "access_check", "small"),
+    ("command_ports", "command_ports", "small_command"),
     ("context_port", "context_port", "small"),
     ("context_port_least", "context_port", "least"),
     ("csr", "csr", "small"),
