@@ -10,7 +10,7 @@
 //!
 //! **Latency and throughput.** Five cycles for an instruction. How long a command or work request takes depends on the size of the
 //! context, on reads, writes and the fence, and not on the size of a region: the longest of the tests, with stalls and a slow memory,
-//! takes less than 30 000 cycles. Mailbox and work requests take turns.
+//! takes less than 60 000 cycles. Mailbox and work requests take turns.
 //!
 //! **Timing.** Every stage of an instruction ends in a register: ROM, address, memory or port, operand, sum. The longest path is
 //! the choice of one of 64 ports.
