@@ -653,8 +653,13 @@ fn draw_change(
         reads.iter().copied().filter(|read| (read.table == Table::Mpt.code()) == is_mpt).collect()
     };
     let (hem, mtr) = (of_table(true), of_table(false));
+    // The lookup of the key's entry, and that of its parent where it is a window's.
+    let lookups: Vec<&[TableRead]> = hem.split_inclusive(|read| read.bytes == 64).collect();
+    let number = random.random_range(0..lookups.len().max(1));
+    let hem = *lookups.get(number)?;
     let set = scenario.model.table_set(request.function);
     let entry = hem.iter().find(|read| read.bytes == 64).copied();
+    let mut owner = number;
     let last_hop = mtr.iter().map(|read| read.hop).max().unwrap_or(0);
     let leaves: Vec<TableRead> = mtr.iter().copied().filter(|read| read.hop == last_hop).collect();
     let pointers: Vec<TableRead> = mtr.iter().copied().filter(|read| read.hop < last_hop).collect();
@@ -663,7 +668,8 @@ fn draw_change(
         0 if !pointers.is_empty() => {
             let read = pointers.choose(random)?;
             let mut entry_bytes = [0; 64];
-            memory.read(entry?.address, &mut entry_bytes).ok()?;
+            owner = lookups.len() - 1;
+            memory.read(lookups.last()?.last()?.address, &mut entry_bytes).ok()?;
             let table_bytes = 4096 << mpt_entry::PBL_BA_PG_SZ.get(&entry_bytes);
             let (target, mut words) = copy(random, scenario, memory, read.value.ok()?, table_bytes)?;
             for (_, word) in words.iter_mut().filter(|(_, word)| *word != 0) {
@@ -675,6 +681,7 @@ fn draw_change(
             (ChangeKind::PageTable, Some((target, table_bytes)), words)
         }
         0 | 1 if !leaves.is_empty() => {
+            owner = lookups.len() - 1;
             let mut words = Vec::new();
             let first = random.random_range(0..leaves.len());
             for read in leaves.iter().skip(first).take(random.random_range(1..=PAGES_CHANGED_MAX)) {
@@ -709,11 +716,17 @@ fn draw_change(
         }
     };
     let delay_cycles = if random.random() { 0 } else { random.random_range(1..60) };
+    let bytes_of = |lookup: &[TableRead]| {
+        let mut bytes = [0; 64];
+        let entry = lookup.last().filter(|read| read.bytes == 64)?;
+        memory.read(entry.address, &mut bytes).ok()?;
+        Some(bytes)
+    };
     // The entry's, which is not the request's where that is wrong.
-    let mut bytes = [0; 64];
-    let has_entry = entry.is_some_and(|entry| memory.read(entry.address, &mut bytes).is_ok());
-    let pd = if has_entry { mpt_entry::PD.get(&bytes) as u32 } else { request.pd };
-    let invalidation = draw_invalidation(random, scenario, request, pd, tags);
+    let pd = bytes_of(lookups[owner]).map_or(request.pd, |bytes| mpt_entry::PD.get(&bytes) as u32);
+    let parent_key = bytes_of(lookups[0]).filter(|_| owner > 0).map(|bytes| mpt_entry::BOUND_LKEY.get(&bytes) as u32);
+    let owner = Request { key: parent_key.unwrap_or(request.key), ..*request };
+    let invalidation = draw_invalidation(random, scenario, &owner, pd, tags);
     Some(Change { kind, backed, words, delay_cycles, invalidation })
 }
 

@@ -611,14 +611,23 @@ impl<'a> Runner<'a> {
             Some("old")
         } else {
             let is_mixed = old.as_ref().is_some_and(|(old, answer)| {
+                // A zero-based region that changes between two looks at its entry is not VALID in between.
+                let is_zero_based = |answer: &Answer| answer.own_va(&request) != request.va;
+                let refused =
+                    keywalk_model::Response { segments: Vec::new(), failure: Some(Failure::of(Status::EntryState)) };
+                let is_between = answer.own_va(&request) != new.own_va(&request);
+                if is_between && is_zero_based(answer) && beats == refused.beats(&request) {
+                    return true;
+                }
                 // With a new entry, too, what is cached of the pages may be old. Pages of another size are other pages.
-                let size = |answer: &Answer| answer.entry.as_ref().map(|entry| entry.get(mpt_entry::PBL_BUF_PG_SZ));
+                let size = |answer: &Answer| answer.mapping_entry().map(|entry| entry.get(mpt_entry::PBL_BUF_PG_SZ));
                 let is_by_page = old.kind.is_by_page() || size(answer) == size(&new);
-                let Some(entry) = answer.entry.as_ref().filter(|_| is_by_page) else { return false };
+                let Some(entry) = answer.mapping_entry().filter(|_| is_by_page) else { return false };
                 let base = model.table_set(request.function).page_shift_base;
                 let page_shift = u32::from(base) + entry.get(mpt_entry::PBL_BUF_PG_SZ) as u32;
+                let own_va = answer.own_va(&request);
                 let [old_pages, new_pages] =
-                    [&old.tables, &self.tables].map(|tables| by_page(model, tables, &request, page_shift));
+                    [&old.tables, &self.tables].map(|tables| by_page(model, tables, &request, own_va, page_shift));
                 is_mixture(&old_pages, &new_pages, &request, &beats, &model.controls)
             });
             is_mixed.then_some("mixed")
@@ -666,14 +675,15 @@ impl<'a> Runner<'a> {
             if last.status.names_a_table() {
                 let set = model.table_set(request.function);
                 let is_of_entry = last.table != keywalk_contract::hem::TABLE_CODE_MTR;
-                let last_va = if is_of_entry { request.va } else { request.va + u64::from(request.length) - 1 };
+                let va = answer.own_va(&request);
+                let last_va = if is_of_entry { va } else { va.wrapping_add(u64::from(request.length) - 1) };
                 self.expected_events.push(Expected {
                     is_context: false,
                     function: request.function,
                     tag: request.tag,
                     failure: Failure { status: last.status, table: last.table, hop: last.hop },
-                    index: set.mpt_index(request.key),
-                    va: (request.va, last_va),
+                    index: set.mpt_index(answer.last_key(&request)),
+                    va: (va, last_va),
                 });
             }
         }
