@@ -136,11 +136,11 @@
 `ifdef F_STATUS
         one_way: assert (!checked_valid);
         round: assert (f_goes_round_4);
-        again_status: assert (again_status == (f_goes_rebased_4 ? 8'h0 : f_status_4));
-        again_key: assert (again_key == (f_goes_rebased_4 ? f_given_key_4 : f_bound_key_4));
-        again_va: assert (again_va == (f_goes_rebased_4 ? f_own_va_4[63:0] : f_given_va_4));
-        again_beyond: assert (again_is_beyond == (f_goes_rebased_4 && f_own_va_4[64]));
-        again_kind: assert (again_is_rebased == f_goes_rebased_4 && again_is_parent == !f_goes_rebased_4);
+        status_along: assert (again_status == (f_goes_rebased_4 ? 8'h0 : f_status_4));
+        key_next: assert (again_key == (f_goes_rebased_4 ? f_given_key_4 : f_bound_key_4));
+        va_next: assert (again_va == (f_goes_rebased_4 ? f_own_va_4[63:0] : f_given_va_4));
+        beyond: assert (again_is_beyond == (f_goes_rebased_4 && f_own_va_4[64]));
+        kind: assert (again_is_rebased == f_goes_rebased_4 && again_is_parent == !f_goes_rebased_4);
 `endif
     end
 `endif

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use keywalk_contract::coverage::GroupName;
-use keywalk_contract::mpt_entry;
 use keywalk_contract::ports::Scope;
 use keywalk_contract::regs::CounterName;
+use keywalk_contract::{Status, mpt_entry};
 use keywalk_cosim::{self as cosim, ContextAnswer, Engine, FaultEvent, Invalidation, Response};
 use keywalk_model::{Beat, ContextQuery, ContextRequest, ContextResponse, Failure, Request};
 
@@ -671,7 +671,7 @@ impl<'a> Runner<'a> {
         }
         self.counts.requests += 1;
         if let Some(last) = last {
-            self.since_reset.errors += u64::from(last.status != keywalk_contract::Status::Ok);
+            self.since_reset.errors += u64::from(last.status != Status::Ok);
             if last.status.names_a_table() {
                 let set = model.table_set(request.function);
                 let is_of_entry = last.table != keywalk_contract::hem::TABLE_CODE_MTR;
