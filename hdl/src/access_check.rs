@@ -57,13 +57,15 @@ impl AccessCheck {
         let hold_mode = b.input("hold_mode", 1);
         let status = |status: Status| b.literal(status.code().into(), STATUS_BITS);
 
-        // Stage 1: the shape of the request, and its last address.
+        // Stage 1: the shape of the request, and its last address. An atomic's own address is aligned, that which VA has been
+        // added to need not be.
         let is_operation = |operation: Operation| lookup.operation.is(operation.code().into());
         let is_unknown = lookup.operation.ge(b.literal(Operation::ALL.len() as u128, lookup.operation.width()));
         let is_too_long = b.literal(LENGTH_MAX_BYTES.into(), 32).lt(lookup.length);
         let is_atomic_bad = is_operation(Operation::RemoteAtomic)
             & (!lookup.length.is(ATOMIC_BYTES.into()) | lookup.va.low_bits(ATOMIC_BYTES.trailing_zeros()).any())
-            & atomic_shape_check;
+            & atomic_shape_check
+            & !(lookup.is_rebased | lookup.is_parent);
         let is_hold_too_long = hold_mode & b.literal(config.hold_bytes_max().into(), 32).lt(lookup.length);
         let s2_shape = concat(&[is_hold_too_long, is_atomic_bad, is_too_long, is_unknown]).delay("s2_shape");
         let s2_is_empty = lookup.length.none().delay("s2_is_empty");

@@ -20,7 +20,7 @@
     reg [63:0] f_region_va_2, f_region_va_3;
     reg [4:0] f_shift_3, f_shift_4;
     wire [7:0] f_shape = lookup_operation > 5 ? 8'h1 : lookup_length > 32'h8000_0000 ? 8'h2
-        : (atomic_shape_check && lookup_operation == 4 && (lookup_length != 8 || lookup_va[2:0] != 0)) ? 8'h3
+        : (atomic_shape_check && lookup_operation == 4 && !lookup_is_rebased && !lookup_is_parent && (lookup_length != 8 || lookup_va[2:0] != 0)) ? 8'h3
         : (hold_mode && lookup_length > 32'h7000) ? 8'h4 : 8'h0;
     always @(posedge clk) begin
         f_valid_2 <= reset_n & lookup_valid;

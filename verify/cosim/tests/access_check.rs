@@ -167,10 +167,12 @@ impl Case {
     fn shape(&self, controls: Controls, config: &Config) -> Option<Status> {
         let Request { operation, va, length, .. } = self.request;
         let Some(operation) = Operation::from_code(operation) else { return Some(Status::OperationUnknown) };
+        // Of the address that the request brings: what VA has been added to need not be aligned.
+        let is_first_look = !self.request.is_rebased && !self.request.is_parent;
         let is_shaped = u64::from(length) == ATOMIC_BYTES && va.is_multiple_of(ATOMIC_BYTES);
         if u64::from(length) > LENGTH_MAX_BYTES {
             Some(Status::LengthTooLong)
-        } else if controls.atomic_shape_check && operation == Operation::RemoteAtomic && !is_shaped {
+        } else if controls.atomic_shape_check && operation == Operation::RemoteAtomic && !is_shaped && is_first_look {
             Some(Status::AtomicShape)
         } else if controls.hold_mode && length > config.hold_bytes_max() {
             Some(Status::HoldTooLong)
@@ -902,6 +904,26 @@ fn a_zero_based_region_is_judged_when_its_address_has_been_added() -> Result<(),
             assert_eq!(rig.send(other)?.status(), Status::EntryState.code());
         }
     }
+    rig.finish()
+}
+
+#[test]
+fn an_atomic_is_aligned_where_it_was_asked_for() -> Result<(), Error> {
+    let mut rig = Rig::new(15, Controls::RESET)?;
+    let mut case = Case::good();
+    case.request.operation = Operation::RemoteAtomic.code();
+    case.request.length = 8;
+    (case.entry.is_zero_based, case.entry.va) = (true, case.entry.va + 3);
+    case.request.va = 16;
+    assert_eq!(rig.send(case)?, Outcome::Again { is_rebased: true, status: 0 });
+    case.request.va = case.entry.va + 16;
+    (case.request.is_rebased, case.request.region_va) = (true, case.entry.va);
+    assert_eq!(rig.send(case)?, Outcome::Checked { status: 0, is_translated: true });
+    case.request.is_rebased = false;
+    (case.request.is_parent, case.entry.is_zero_based) = (true, false);
+    assert_eq!(rig.send(case)?, Outcome::Checked { status: 0, is_translated: true });
+    case.request.is_parent = false;
+    assert_eq!(rig.send(case)?.status(), Status::AtomicShape.code());
     rig.finish()
 }
 
