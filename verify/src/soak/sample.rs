@@ -232,6 +232,8 @@ fn checks(coverage: &mut Coverage, request: &Request, answer: &Answer, entry: &M
         "window"
     } else if entry.is_set(mpt_entry::PA) {
         "direct"
+    } else if entry.is_set(mpt_entry::ZBVA) {
+        "zero_based"
     } else if entry.is_set(mpt_entry::FRE) {
         "fast"
     } else {
