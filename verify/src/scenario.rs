@@ -379,6 +379,11 @@ fn bind_windows(random: &mut ChaCha8Rng, regions: &mut [RegionDescription]) {
             3 => window.va = window.va.wrapping_sub(random.random_range(0..2 * window.page_bytes)),
             _ => {}
         }
+        // The builder takes none that runs past 2^64; such a one is made by damaging it.
+        let room = window.va.wrapping_neg();
+        if room > 0 {
+            window.length_bytes = window.length_bytes.min(room);
+        }
     }
 }
 
