@@ -293,6 +293,7 @@ impl Core {
             .drive("context_freed_number", split_buffer.output("context_freed_number", config.split_context_bits()));
         wire(split_buffer, "slot_freed", page_split, "slot_freed");
         wire(split_buffer, "slot_freed_turn", page_split, "slot_freed_turn");
+        wire(split_buffer, "long_failed", page_split, "long_failed");
         wire(split_buffer, "long_finished", fence, "long_finished");
         wire(split_buffer, "segment_valid", response_port, "segment_valid");
         drive_channel(response_port, "segment", split_buffer.channel("segment", SegmentBeat::widths(config)));

@@ -117,7 +117,7 @@ impl KeyDecoder {
             epoch: b.literal(0, EPOCH_BITS),
         };
         let mut valid = replay_valid | again.out_valid | admit;
-        let again = Self::again_lookup(b, again.out, new.clone());
+        let again = Self::again_lookup(b, again.out, new);
         let mut lookup = mux_record(replay_valid, replay, mux_record(again_valid, again, new));
         let mut is_back = replay_valid | again_valid;
         // Where nothing comes it does not matter, so that other signals may share the load of the select.

@@ -173,8 +173,8 @@ impl Scenario {
             7 => request.key = wild.key,
             _ => {}
         }
-        if request.length > 1 << 28 && request.length <= 1 << 31 && page == 4096 {
-            // A quarter of a gigabyte in 4 KiB pages says no more than 80 pages do.
+        if request.length <= 1 << 31 && u64::from(request.length) / page > 1 << 16 {
+            // A gigabyte in small pages says no more than 80 pages do.
             request.length &= (1 << 19) - 1;
         }
         request

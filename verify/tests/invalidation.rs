@@ -552,6 +552,40 @@ fn the_completion_waits_until_earlier_dma_is_reported_done() {
 }
 
 #[test]
+fn a_long_request_that_failed_holds_up_no_fence() {
+    // None of so many pages is there: whoever cut the request to its end would take as many cycles.
+    const MANY: u64 = 1 << 15;
+    let region = RegionDescription {
+        name: "holes".into(),
+        length_bytes: MANY * 4096,
+        va: FIRST_VA,
+        pd: 7,
+        rights: Rights::ALL,
+        index: Some(TARGET),
+        hop: Some(2),
+        pages: PageList::Explicit { addresses: vec![0; MANY as usize] },
+        allow_holes: true,
+        ..RegionDescription::default()
+    };
+    let set = TableSetDescription { num_mpts_log2: 10, regions: vec![region], ..TableSetDescription::default() };
+    let description = Description { seed: 1, table_sets: vec![set], ..Description::default() };
+    let image = description.build().expect("a region without pages");
+    for dut in [&dut::SMALL, &dut::DEFAULT] {
+        let mut adversary = Adversary::new(dut, [&image, &image], EngineOptions::default());
+        // Two of them, since two long requests may be open.
+        for _ in 0..2 {
+            adversary.submit(TARGET, 0, MANY);
+        }
+        adversary.drain();
+        let before = adversary.engine.cycles();
+        adversary.invalidate(Scope::All);
+        adversary.complete(0);
+        let cycles = adversary.engine.cycles() - before;
+        assert!(cycles < MANY / 8, "the fence took {cycles} cycles");
+    }
+}
+
+#[test]
 fn a_reset_in_the_middle_of_a_fence_leaves_a_working_fence() {
     let images = [image(1, 100, 7), image(1, 200, 7)];
     let mut adversary = Adversary::new(&dut::SMALL, [&images[0], &images[1]], EngineOptions::rough(10, 9));

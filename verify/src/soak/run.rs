@@ -19,9 +19,9 @@ use crate::hardware::{self, SharedMemory};
 
 /// Cycles without any progress after which the engine counts as stuck: far above what the slowest surroundings explain.
 const PATIENCE_CYCLES: u64 = 2_000_000;
-/// Reads of the status register after which an engine that has answered everything must say that it is idle. A long request
-/// that has failed goes on with its pages, of which there are up to 2^19 + 1, and each read takes some cycles.
-const IDLE_POLLS: u32 = 1_000_000;
+/// Reads of the status register after which an engine that has answered everything must say that it is idle. Of a long
+/// request that has failed, the pages that were on their way end first: each read takes some cycles.
+const IDLE_POLLS: u32 = 20_000;
 /// Cycles in which all events that wait must come, whoever stalls.
 const EVENT_CYCLES: u64 = 50_000;
 
