@@ -22,7 +22,7 @@ use keywalk_cosim::Dut;
 use serde::{Deserialize, Serialize};
 
 use crate::coverage::{Coverage, CoverageFile};
-pub use case::{Calm, Case, Event};
+pub use case::{Calm, Case, Change, Event};
 pub use run::{Counts, Kind, Trouble, run};
 pub use shrink::{Reduction, shrink};
 

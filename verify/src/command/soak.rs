@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use keywalk_verify::soak::{
-    self, Calm, Case, Event, FailedCase, FailureFile, Outcome, Plan, Reduction, SoakFile, parse_ranges,
+    self, Calm, Case, Change, Event, FailedCase, FailureFile, Outcome, Plan, Reduction, SoakFile, parse_ranges,
     replay_arguments, shrink,
 };
 
@@ -221,7 +221,8 @@ fn events(case: &Case) -> Vec<String> {
         lines.extend(chapter.faults.iter().map(|(address, fault)| format!("    fault at {address:#x}: {fault:?}")));
         lines.extend(chapter.events.iter().map(|(number, event)| match event {
             Event::Change(change) => {
-                format!("    {number}: {} changed, then {:x?}", change.kind.name(), change.invalidation)
+                let Change { kind, during, invalidation, .. } = change;
+                format!("    {number}: {} changed, then {during:x?}, then {invalidation:x?}", kind.name())
             }
             other => format!("    {number}: {other:x?}"),
         }));

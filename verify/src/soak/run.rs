@@ -12,7 +12,7 @@ use keywalk_cosim::{self as cosim, ContextAnswer, Engine, FaultEvent, Invalidati
 use keywalk_model::{Beat, ContextQuery, ContextRequest, ContextResponse, Failure, Request};
 
 use super::answer::{Answer, by_page, is_mixture};
-use super::case::{Case, Change, ChangeKind, Chapter, Event, Tables};
+use super::case::{Case, Change, ChangeKind, Chapter, Event, READ_WAIT_CYCLES, Tables};
 use super::sample;
 use crate::coverage::Coverage;
 use crate::hardware::{self, SharedMemory};
@@ -301,6 +301,15 @@ impl<'a> Runner<'a> {
             Event::Change(change) => self.change(change),
             Event::Invalidate(invalidation) => self.invalidate(*invalidation, false),
             Event::Pause(cycles) => (0..*cycles).try_for_each(|_| self.step()),
+            Event::Drain => self.drain(),
+            Event::UntilRead(address) => {
+                self.engine.memory().watch(*address);
+                let end = self.engine.cycles() + READ_WAIT_CYCLES;
+                while self.engine.cycles() < end && self.engine.memory().watched_reads() == 0 {
+                    self.step()?;
+                }
+                Ok(())
+            }
             Event::Reset => {
                 self.reset()?;
                 let result = self.engine.setup(&self.chapter.scenario.setup);
@@ -369,9 +378,11 @@ impl<'a> Runner<'a> {
         *self.engine.memory().memory_mut() = SharedMemory(Arc::clone(&new.memory));
         let tables = std::mem::replace(&mut self.tables, new);
         self.old = Some(Old { tables, kind: change.kind, scope: change.invalidation.scope, is_over: false });
-        for _ in 0..change.delay_cycles {
-            self.step()?;
+        for (cycles, request) in &change.during {
+            (0..*cycles).try_for_each(|_| self.step())?;
+            self.submit(request)?;
         }
+        (0..change.delay_cycles).try_for_each(|_| self.step())?;
         self.invalidate(change.invalidation, true)
     }
 
