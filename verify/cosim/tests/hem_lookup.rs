@@ -1214,9 +1214,14 @@ fn ends_without_a_line_find_a_gap_among_lines() -> Result<(), Error> {
     for dut in [SMALL, DEFAULT] {
         let mut fixture = directed(dut, 0)?;
         let early_valid = fixture.early_valid;
+        let gap_wanted = fixture.bench.model().output("gap_wanted")?;
+        for _ in 0..50 {
+            fixture.cycle()?;
+            fixture.bench.model_mut().set(early_valid, 1);
+            assert_eq!(fixture.bench.model().get(gap_wanted), 0, "nobody waits");
+        }
         fixture.ask_lookup(0, Table::Qpc.code(), 0)?;
         fixture.ask_miss(0, 3 * 64 * 1024)?;
-        let gap_wanted = fixture.bench.model().output("gap_wanted")?;
         let mut waited_cycles = 0;
         // Lines come in every cycle until the gap is asked for.
         while fixture.bench.model().get(gap_wanted) == 0 {

@@ -1566,6 +1566,7 @@ fn all_pointers_of_a_line_are_entered_that_belong_to_the_table() -> Result<(), E
     })
 }
 
+/// The pointer itself, and one that comes with a good one in its line.
 #[test]
 fn a_misaligned_pointer_fails_every_time() -> Result<(), Error> {
     DESIGNS.into_iter().try_for_each(|design| {
@@ -1577,16 +1578,36 @@ fn a_misaligned_pointer_fails_every_time() -> Result<(), Error> {
                 (3..12 + ba_pg_sz).flat_map(|bit| [(2u8, 0u8), (3, 0), (3, 1)].map(|of| (bit, of)))
             {
                 root += 0x1000;
-                let owner = Owner { mpt_index: bit.into(), epoch: u32::from(hop << 1 | read), ..OWNER };
-                let walk = Walk { owner, ba_pg_sz, count: 512, ..Walk::plain(hop, root, 0) };
-                for earlier in 0..read {
-                    walk.plant(&mut rig.memory, Controls::RESET, earlier.into(), root << 16);
+                while !Memory::is_first(root) || !Memory::is_first(root << 16) {
+                    root += 0x1000;
                 }
-                walk.plant(&mut rig.memory, Controls::RESET, read.into(), 1 << 60 | 1 << bit);
+                let owner = Owner { mpt_index: bit.into(), epoch: u32::from(ba_pg_sz << 3 | hop << 1 | read), ..OWNER };
+                let count = u32::MAX;
+                let good = Walk { owner, ba_pg_sz, count, ..Walk::plain(hop, root, 0) };
+                // The first page of the next table; there is none where a table holds all of them.
+                let pages_log2 = (9 + u32::from(ba_pg_sz)) * u32::from(hop - 1 - read);
+                let Some(index) = 1u32.checked_shl(pages_log2) else { continue };
+                let bad = Walk { index, ..good };
+                for earlier in 0..read {
+                    good.plant(&mut rig.memory, Controls::RESET, earlier.into(), root << 16);
+                }
                 // What stands there is good: who takes the pointer out of a cache would not notice.
+                bad.plant(&mut rig.memory, Controls::RESET, read.into(), 1 << 60 | 1 << bit);
                 rig.memory.words.insert(1 << 60 | 1 << bit, 1 << 50);
+                for rest in read..hop {
+                    let table = root << 16 ^ (1 + u64::from(rest)) << 40;
+                    if !rig
+                        .memory
+                        .words
+                        .contains_key(&good.outcome(&rig.memory, Controls::RESET).reads[usize::from(rest)].1)
+                    {
+                        good.plant(&mut rig.memory, Controls::RESET, rest.into(), table);
+                    }
+                }
+                rig.walk_alone(good, Status::Ok, 0)?;
+                rig.finish_fills()?;
                 for _ in 0..2 {
-                    rig.walk_alone(walk, Status::MtrMisaligned, read + 1)?;
+                    rig.walk_alone(bad, Status::MtrMisaligned, read + 1)?;
                     rig.finish_fills()?;
                 }
             }
