@@ -504,6 +504,25 @@ impl Rig {
         self.accepting.push_back(cycle + WALK_CYCLES);
     }
 
+    /// Has a walk begin now that does not come.
+    fn begin_only(&mut self, walk: Walk) {
+        let values = [
+            walk.is_context.into(),
+            walk.owner.table_set.into(),
+            walk.owner.mpt_index.into(),
+            walk.owner.epoch.into(),
+            walk.root.into(),
+            walk.hop.into(),
+            walk.ba_pg_sz.into(),
+            walk.index.into(),
+            walk.check_index.into(),
+            walk.count.into(),
+        ];
+        let start = START_FIELDS.iter().zip(values).map(|(name, value)| (format!("start_{name}"), value));
+        let (walks, cycle) = (self.walks, self.bench.cycles());
+        self.bench[walks].push(cycle, start);
+    }
+
     /// One cycle, with the table port's part and all checks.
     fn cycle(&mut self) -> Result<(), Error> {
         let now = self.bench.cycles();
@@ -1179,6 +1198,29 @@ fn a_walk_begins_at_the_deepest_table_that_is_known() -> Result<(), Error> {
             assert_eq!(levels(&rig.reads_of(at(0, 0, 300))?), [LEAF]);
             rig.flush()?;
             assert_eq!(levels(&rig.reads_of(at(0, 0, 300))?), [UPPER, LOWER, LEAF]);
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn a_walk_that_does_not_come_leaves_no_trace() -> Result<(), Error> {
+    DESIGNS.into_iter().try_for_each(|design| {
+        let mut rig = Rig::new(design, 39, Controls::RESET, NO_STALLS)?;
+        for hop in 2..4 {
+            let owner = Owner { mpt_index: hop.into(), ..OWNER };
+            let region = Region::new(&mut rig, owner, hop, 0x1000_0000_0000 + (u64::from(hop) << 24), 20, 0);
+            let unknown = Walk { owner: Owner { mpt_index: 99, ..OWNER }, ..region.walk(3) };
+            rig.reads_of(region.walk(0))?;
+            rig.take_cache_counts();
+            for walk in [region.walk(3), unknown] {
+                rig.begin_only(walk);
+                for _ in 0..30 {
+                    rig.cycle()?;
+                }
+                assert_eq!(rig.take_cache_counts(), [0; 4], "{walk:?}");
+            }
+            assert_eq!(rig.reads_of(region.walk(10))?.len(), 1);
         }
         Ok(())
     })

@@ -502,6 +502,16 @@ fn lines_are_told_apart_by_every_bit_and_by_nothing_else() -> Result<(), Error> 
             }
             port.finish(300)?;
             assert_eq!(port.state.borrow().reads - before, 2, "{} line {line:#x}, bit {bit}", design.name);
+            // One cycle behind the other, while the first is not in memory yet.
+            for round in 2..22 {
+                let line = any_line(&mut random);
+                let start = port.bench.cycles() + 2;
+                port.request_at((0, 0), line, start)?;
+                port.request_at((1, 1), line ^ 1 << bit, start + 1)?;
+                port.finish(300)?;
+                let reads = port.state.borrow().reads - before;
+                assert_eq!(reads, 2 * round, "{} line {line:#x}, bit {bit}", design.name);
+            }
         }
     }
     Ok(())
