@@ -133,6 +133,8 @@ struct Adversary {
     fence: Option<usize>,
     /// PD of requests and invalidations.
     pd: u32,
+    /// Function of requests, invalidations and reports. Function 0 has table set 0, any other table set 1.
+    function: u8,
     stale_answers: u64,
     strays: u64,
 }
@@ -157,6 +159,7 @@ impl Adversary {
             reported: HashSet::new(),
             fence: None,
             pd: 7,
+            function: 0,
             stale_answers: 0,
             strays: 0,
         };
@@ -168,7 +171,11 @@ impl Adversary {
         let mut controls = hardware::controls(self.worlds[0].model.controls);
         controls.merge_bytes_max = 0;
         let set = hardware::table_set(&self.worlds[self.current].model.table_sets[0]);
-        let setup = Setup { table_sets: vec![set], controls, ..Setup::default() };
+        let mut setup = Setup { table_sets: vec![set], controls, ..Setup::default() };
+        if self.function != 0 {
+            setup.table_sets.insert(0, hardware::table_set(&keywalk_model::TableSet::default()));
+            setup.function_map = vec![(self.function, 1)];
+        }
         self.engine.setup(&setup).expect("registers answer");
     }
 
@@ -179,7 +186,7 @@ impl Adversary {
     fn submit_of(&mut self, index: u32, pd: u32, page: u64, pages: u64) -> u16 {
         let tag = self.next_tag;
         self.next_tag += 1;
-        let request = request_of(index, pd, tag, page, pages);
+        let request = Request { function: self.function, ..request_of(index, pd, tag, page, pages) };
         self.asked.insert(tag, request);
         self.engine.submit(&hardware::request(&request, tag)).expect("a legal request");
         tag
@@ -208,7 +215,7 @@ impl Adversary {
             if cycle <= now {
                 self.unreported.swap_remove(index);
                 self.reported.insert(tag);
-                self.engine.report_done(0, tag).expect("a legal report");
+                self.engine.report_done(self.function, tag).expect("a legal report");
             } else {
                 index += 1;
             }
@@ -250,7 +257,8 @@ impl Adversary {
     fn invalidate(&mut self, scope: Scope) {
         let key = TARGET << 8;
         let length_bytes = PAGES * 4096;
-        let invalidation = Invalidation { tag: 77, function: 0, scope, key, pd: self.pd, va: FIRST_VA, length_bytes };
+        let invalidation =
+            Invalidation { tag: 77, function: self.function, scope, key, pd: self.pd, va: FIRST_VA, length_bytes };
         self.engine.submit_invalidation(&invalidation).expect("a legal invalidation");
     }
 
@@ -438,6 +446,31 @@ fn tables_that_move_are_found_after_bt0_is_rewritten() {
                 adversary.submit(OTHER, page, 1);
             }
             adversary.drain();
+        }
+    }
+}
+
+#[test]
+fn an_invalidation_finds_the_tables_of_its_function() {
+    let images = [image(1, 100, 7), image(1, 200, 7)];
+    for dut in [&dut::SMALL, &dut::SMALL_ORDERED] {
+        for function in [1, 0x35, 0xff] {
+            let mut adversary = Adversary::new(dut, [&images[0], &images[1]], EngineOptions::rough(10, 9));
+            adversary.function = function;
+            adversary.set_up();
+            for scope in SCOPES.into_iter().cycle().take(20) {
+                let ask = |adversary: &mut Adversary| {
+                    for page in 0..6 {
+                        adversary.submit(TARGET, page, 1);
+                    }
+                    adversary.drain();
+                };
+                ask(&mut adversary);
+                adversary.change(scope);
+                adversary.complete(0);
+                ask(&mut adversary);
+            }
+            assert_eq!(adversary.stale_answers, 0, "none was under way");
         }
     }
 }
