@@ -68,7 +68,6 @@ pub struct ResetLink {
     run: DFF<Bits<1>>,
     engine_settle: DFF<Bits<SETTLE_BITS>>,
     engine_works: DFF<Bit>,
-    engine_empties: DFF<Bit>,
     pcie_reset: ResetCatcher,
     run_at_pcie: Synchroniser<1>,
     ack: DFF<Bits<1>>,
@@ -109,7 +108,6 @@ impl ResetLink {
             run: DFF::default(),
             engine_settle: DFF::default(),
             engine_works: DFF::default(),
-            engine_empties: DFF::default(),
             pcie_reset: ResetCatcher::new(stages),
             run_at_pcie: Synchroniser::new(stages),
             ack: DFF::default(),
@@ -139,7 +137,6 @@ impl Logic for ResetLink {
         self.run.clock.next = self.engine_clock.val();
         self.engine_settle.clock.next = self.engine_clock.val();
         self.engine_works.clock.next = self.engine_clock.val();
-        self.engine_empties.clock.next = self.engine_clock.val();
         self.pcie_reset.clock.next = self.pcie_clock.val();
         self.run_at_pcie.clock.next = self.pcie_clock.val();
         self.ack.clock.next = self.pcie_clock.val();
@@ -174,8 +171,7 @@ impl Logic for ResetLink {
         }
         self.engine_works.d.next = self.is_running.val() & !self.is_acknowledged.val() & self.may_run.val();
         self.engine_up.next = self.engine_works.q.val();
-        self.engine_empties.d.next = !self.is_running.val() & self.is_acknowledged.val();
-        self.engine_clear.next = self.engine_empties.q.val();
+        self.engine_clear.next = !self.is_running.val() & self.is_acknowledged.val();
 
         // The PCIe side.
         self.pcie_reset.reset_n.next = self.pcie_reset_n.val();

@@ -280,17 +280,21 @@ fn late(name: &str, of: &str, duts: &mut Vec<Dut>) -> Result<(), String> {
     let file = format!("{}.v", original.top);
     let (_, text) = files.iter_mut().find(|(name, _)| *name == file).ok_or_else(|| format!("`{of}` has no {file}"))?;
     let mut changed = 0;
-    for (clock, synchroniser) in [("read_clock", "write_gray_at_read"), ("write_clock", "read_gray_at_write")] {
+    // Only what has changed at the last edge of the source's clock can still be late, and only once.
+    for (source, clock, synchroniser) in
+        [("write_clock", "read_clock", "write_gray_at_read"), ("read_clock", "write_clock", "read_gray_at_write")]
+    {
         let from = format!("{synchroniser}_stage_0 <= {synchroniser}_d;");
         let to = format!(
-            "{synchroniser}_stage_0 <= {synchroniser}_d ^ (({synchroniser}_d ^ {synchroniser}_earlier) & \
-             $bits({synchroniser}_d)'($urandom));"
+            "{synchroniser}_stage_0 <= {synchroniser}_d ^ (({synchroniser}_d ^ {synchroniser}_seen) & \
+             ({synchroniser}_d ^ {synchroniser}_before) & $bits({synchroniser}_d)'($urandom));"
         );
         changed += text.matches(&from).count();
         *text = text.replacen(&from, &to, 1);
         let earlier = format!(
-            "    reg [$bits({synchroniser}_d)-1:0] {synchroniser}_earlier;\n    \
-             always @(posedge {clock}) {synchroniser}_earlier <= {synchroniser}_d;\nendmodule"
+            "    reg [$bits({synchroniser}_d)-1:0] {synchroniser}_seen = 0, {synchroniser}_before = 0;\n    \
+             always @(posedge {clock}) {synchroniser}_seen <= {synchroniser}_d;\n    \
+             always @(posedge {source}) {synchroniser}_before <= {synchroniser}_d;\nendmodule"
         );
         *text = text.replacen("endmodule", &earlier, 1);
     }

@@ -89,7 +89,8 @@ impl Queue {
         let rising = self.bench.approach();
         if rising[WRITE] && !self.offers {
             self.offers = !self.stalls(WRITE);
-            let word = if self.offers { self.word(self.written) } else { self.word(self.random.random()) };
+            let number = if self.offers { self.written } else { self.random.random() };
+            let word = self.word(number);
             self.bench.model.set(self.write_valid, self.offers.into());
             self.bench.model.set_words(self.write_data, &word);
         }
