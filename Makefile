@@ -12,7 +12,7 @@ WITNESS_SEEDS ?= 200
 # Seconds for each target of the fuzzer.
 FUZZ_SECONDS ?= 30
 
-.PHONY: all setup setup-synth setup-formal setup-bfm rtl lint vectors test check docs bench soak coverage test-slurm witness fuzz
+.PHONY: all setup setup-synth setup-formal setup-bfm rtl shell lint vectors test check docs bench soak coverage test-slurm witness fuzz
 .PHONY: synth figures formal test-bfm clean
 
 all: lint vectors
@@ -34,7 +34,7 @@ setup-bfm:
 	@verify/tools/setup.sh --bfm
 
 # A second make, so that build/tools.mk is read after setup has written it.
-rtl lint vectors test check docs bench soak coverage test-slurm witness fuzz: setup
+rtl shell lint vectors test check docs bench soak coverage test-slurm witness fuzz: setup
 	@$(MAKE) --no-print-directory do-$@
 
 synth figures: setup-synth
@@ -46,15 +46,20 @@ formal: setup-formal
 test-bfm: setup-bfm
 	@$(MAKE) --no-print-directory do-$@
 
-.PHONY: do-rtl do-lint do-vectors do-test do-check do-docs do-bench do-soak do-coverage do-test-slurm do-witness do-fuzz
+.PHONY: do-rtl do-shell do-lint do-vectors do-test do-check do-docs do-bench do-soak do-coverage do-test-slurm do-witness do-fuzz
 .PHONY: do-synth do-figures do-formal do-test-bfm
 
 # The Verilog of the default configuration.
 do-rtl:
 	$(CARGO) run --release -p keywalk-gen -- rtl --out $(RTL)
 
-do-lint: do-rtl
+do-lint: do-rtl do-shell
 	$(VERILATOR) --lint-only -Wall --top-module keywalk -F $(RTL)/keywalk.f
+	$(VERILATOR) --lint-only -Wall --top-module keywalk_shell -F build/shell/keywalk_shell.f
+
+# The shell between the engine and a card's PCIe IP.
+do-shell:
+	$(CARGO) run --release -p keywalk-gen -- shell --out build/shell
 
 # The tables of verify/vectors through the generated hardware under Verilator.
 do-vectors:
@@ -122,11 +127,13 @@ do-witness:
 # libFuzzer on everything that reads text of users. `make fuzz FUZZ_TARGETS=vector` takes some targets alone.
 do-fuzz:
 	@verify/fuzz/run.sh $(FUZZ_SECONDS) $(FUZZ_TARGETS)
-# Proofs of properties of the small configuration, and the faults that they must find.
-do-formal:
+# Proofs of properties of the small configuration and of the shell, and the faults that they must find.
+do-formal: do-shell
 	$(CARGO) run --release -p keywalk-gen -- rtl --preset small --out build/formal/rtl
 	$(CARGO) run --release -p keywalk-verify -- formal --json build/formal/proofs.json
 	$(CARGO) run --release -p keywalk-verify -- formal --planted --json build/formal/planted.json
+	$(CARGO) run --release -p keywalk-verify -- formal build/shell --proofs fpga/formal --json build/formal/shell.json
+	$(CARGO) run --release -p keywalk-verify -- formal build/shell --proofs fpga/formal --planted
 
 clean:
 	rm -rf build

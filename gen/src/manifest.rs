@@ -1,6 +1,7 @@
 //! The manifest: everything about a generated engine that a tool may want to know without reading Verilog.
 
 use crate::config_file::legal;
+use crate::shell::Shell;
 use crate::{ModuleInfo, Output, latency};
 use keywalk_contract::ports::{Direction, STREAMS, StreamPort};
 use keywalk_contract::{Config, regs};
@@ -164,8 +165,8 @@ fn direction(is_input: bool) -> &'static str {
     if is_input { "input" } else { "output" }
 }
 
-fn module_entry<'a>(module: &'a ModuleInfo, top: &str) -> ModuleEntry<'a> {
-    let implied: &[&str] = if module.name == top { &[] } else { &["clk", "reset_n"] };
+fn module_entry(module: &ModuleInfo, has_implied_ports: bool) -> ModuleEntry<'_> {
+    let implied: &[&str] = if has_implied_ports { &["clk", "reset_n"] } else { &[] };
     let implied = implied.iter().map(|name| PortEntry { name, direction: direction(true), width_bits: 1 });
     let ports = module.ports.iter().map(|port| PortEntry {
         name: &port.name,
@@ -244,7 +245,29 @@ pub fn text(output: &Output, files: &[(String, String)]) -> String {
             .collect(),
         derived: derived(config),
         streams: STREAMS.iter().map(|stream| stream_entry(stream, output)).collect(),
-        modules: output.modules.iter().map(|module| module_entry(module, &output.top)).collect(),
+        modules: output.modules.iter().map(|module| module_entry(module, module.name != output.top)).collect(),
+    })
+}
+
+#[derive(Serialize)]
+struct ShellManifest<'a> {
+    #[serde(flatten)]
+    index: Index,
+    top: &'a str,
+    configuration: BTreeMap<&'static str, u32>,
+    modules: Vec<ModuleEntry<'a>>,
+}
+
+/// The text of the manifest of a shell whose files, name and text, are the given ones.
+#[must_use]
+pub fn shell_text(shell: &Shell, files: &[(String, String)]) -> String {
+    let config = &shell.config;
+    json(&ShellManifest {
+        index: Index::new(files),
+        top: keywalk_fpga::top::TOP,
+        configuration: config.fields().into_iter().collect(),
+        // Modules of the shell name their clocks and resets among their ports, those made with kaze do not.
+        modules: shell.modules.iter().map(|module| module_entry(module, shell.has_implied_ports(module))).collect(),
     })
 }
 

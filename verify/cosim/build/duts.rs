@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::fs;
 
 use keywalk_contract::Config;
+use keywalk_gen::shell::ShellConfig;
 
 /// A Verilog module to be compiled into a model.
 pub struct Dut {
@@ -226,6 +227,92 @@ const PLANTED_FAULTS_OF_TEST_MODULES: &[PlantedFault] = &[
     },
 ];
 
+/// Queues between two clocks that have a test of their own: name of the design, and words; the widest of that depth.
+const ASYNC_FIFOS: &[(&str, u32)] = &[("async_fifo_shallow", 4), ("async_fifo_deep", 32)];
+
+/// Designs whose synchronisers see a changed bit an edge late at random, each bit by itself: what a metastable register
+/// does.
+const LATE_SYNCHRONISERS: &[(&str, &str)] =
+    &[("async_fifo_shallow_late", "async_fifo_shallow"), ("async_fifo_deep_late", "async_fifo_deep")];
+
+/// Shells that are tested: name of the design, bits of the engine's port, bits of the PCIe IP's.
+const SHELLS: &[(&str, u32, u32)] =
+    &[("shell", 512, 512), ("shell_wider_4", 128, 512), ("shell_wider_2", 256, 512), ("shell_narrower", 512, 256)];
+
+/// Shells and their queues.
+fn shells(duts: &mut Vec<Dut>) -> Result<(), String> {
+    for (name, engine_data_bits, pcie_data_bits) in SHELLS {
+        let config = ShellConfig {
+            engine_data_bits: *engine_data_bits,
+            pcie_data_bits: *pcie_data_bits,
+            interrupt_repeat_log2: 8,
+            ..ShellConfig::default()
+        };
+        let shell = keywalk_gen::shell::generate(&config).map_err(|error| format!("shell `{name}`: {error}"))?;
+        let mut add = |name: &str, doc: String, top: &str| {
+            duts.push(Dut {
+                name: name.into(),
+                doc,
+                top: top.into(),
+                files: shell.files_of(top),
+                is_engine: false,
+                config: None,
+            });
+        };
+        add(name, format!("The shell, engine {engine_data_bits} bits, PCIe {pcie_data_bits} bits."), "keywalk_shell");
+        if *name == "shell" {
+            for (name, words) in ASYNC_FIFOS {
+                let top = widest(&format!("async_fifo_{words}x"), &shell.verilog);
+                add(name, format!("Queue of {words} words between two clocks."), &top);
+            }
+        }
+    }
+    for (name, of) in LATE_SYNCHRONISERS {
+        late(name, of, duts)?;
+    }
+    Ok(())
+}
+
+/// Adds the copy of a design with late synchronisers.
+fn late(name: &str, of: &str, duts: &mut Vec<Dut>) -> Result<(), String> {
+    let original = duts.iter().find(|dut| dut.name == of).ok_or_else(|| format!("there is no design `{of}`"))?;
+    let mut files = original.files.clone();
+    let file = format!("{}.v", original.top);
+    let (_, text) = files.iter_mut().find(|(name, _)| *name == file).ok_or_else(|| format!("`{of}` has no {file}"))?;
+    let mut changed = 0;
+    // Only what has changed at the last edge of the source's clock can still be late, and only once.
+    for (source, clock, synchroniser) in
+        [("write_clock", "read_clock", "write_gray_at_read"), ("read_clock", "write_clock", "read_gray_at_write")]
+    {
+        let from = format!("{synchroniser}_stage_0 <= {synchroniser}_d;");
+        let to = format!(
+            "{synchroniser}_stage_0 <= {synchroniser}_d ^ (({synchroniser}_d ^ {synchroniser}_seen) & \
+             ({synchroniser}_d ^ {synchroniser}_before) & $bits({synchroniser}_d)'($urandom));"
+        );
+        changed += text.matches(&from).count();
+        *text = text.replacen(&from, &to, 1);
+        let earlier = format!(
+            "    reg [$bits({synchroniser}_d)-1:0] {synchroniser}_seen = 0, {synchroniser}_before = 0;\n    \
+             always @(posedge {clock}) {synchroniser}_seen <= {synchroniser}_d;\n    \
+             always @(posedge {source}) {synchroniser}_before <= {synchroniser}_d;\nendmodule"
+        );
+        *text = text.replacen("endmodule", &earlier, 1);
+    }
+    if changed != 2 {
+        return Err(format!("`{of}` has {changed} first stages, expected 2"));
+    }
+    let copy = Dut {
+        name: name.into(),
+        doc: format!("`{of}` with synchronisers that are late at random."),
+        top: original.top.clone(),
+        files,
+        is_engine: false,
+        config: None,
+    };
+    duts.push(copy);
+    Ok(())
+}
+
 /// Every design that this build needs.
 pub fn all() -> Result<Vec<Dut>, String> {
     let mut duts = Vec::new();
@@ -233,6 +320,7 @@ pub fn all() -> Result<Vec<Dut>, String> {
     plant(PLANTED_FAULTS, &mut duts)?;
     if cfg!(feature = "block-tests") {
         plant(BLOCK_VARIANTS, &mut duts)?;
+        shells(&mut duts)?;
         hand_written(&mut duts)?;
         plant(PLANTED_FAULTS_OF_TEST_MODULES, &mut duts)?;
     }

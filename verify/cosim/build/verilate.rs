@@ -122,6 +122,7 @@ pub fn model(verilator: &Verilator, dut: &Dut, cache: &Cache) -> Result<Model, S
         if trace {
             command.arg("--trace");
         }
+        command.args(files.iter().filter(|(name, _)| name.ends_with(".vlt")).map(|(name, _)| source.join(name)));
         command.arg("-y").arg(&source).arg(source.join(format!("{}.v", dut.top)));
         let output = command.output().map_err(|error| format!("{}: {error}", verilator.program))?;
         if !output.status.success() {
