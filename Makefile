@@ -55,6 +55,7 @@ do-rtl:
 
 do-lint: do-rtl
 	$(VERILATOR) --lint-only -Wall --top-module keywalk -F $(RTL)/keywalk.f
+	$(VERILATOR) --lint-only -Wall --top-module keywalk_mover -F $(RTL)/keywalk_mover.f
 
 # The tables of verify/vectors through the generated hardware under Verilator.
 do-vectors:

@@ -9,6 +9,7 @@ pub mod config_file;
 pub mod directory;
 pub mod latency;
 pub mod manifest;
+pub mod mover_wrapper;
 pub mod package;
 pub mod presets;
 pub mod register_map;
@@ -83,12 +84,14 @@ pub struct ModuleInfo {
 pub struct Output {
     /// The configuration.
     pub config: Config,
-    /// File name and text of every Verilog module, in order of name, the top module last.
+    /// File name and text of every Verilog module, in order of name, the top modules last, the engine's last of all.
     pub files: Vec<(String, String)>,
     /// The modules, in the order of the files.
     pub modules: Vec<ModuleInfo>,
-    /// Name of the top module.
+    /// Name of the engine's top module.
     pub top: String,
+    /// Name of the data mover's top module.
+    pub mover_top: String,
 }
 
 impl Output {
@@ -147,8 +150,10 @@ pub enum GenerateError {
 /// The hardware as kaze prints it.
 #[derive(Clone, Debug)]
 pub struct Printed {
-    /// Name of the module that holds all others.
+    /// Name of the module that holds all others of the engine.
     pub core: String,
+    /// Name of the module that holds all others of the data mover.
+    pub mover: String,
     /// Name and text of every module.
     pub modules: Vec<(String, String)>,
 }
@@ -159,13 +164,14 @@ pub fn print(config: &Config) -> Printed {
     let context = kaze::Context::new();
     let arena = typed_arena::Arena::new();
     let design = Design::new(&context, &arena);
-    let core = keywalk_hdl::build(&design, config).to_string();
+    let core = keywalk_hdl::build(&design, config);
+    let mover = keywalk_hdl::build_mover(&design, config);
     let modules = design.modules().into_iter().map(|builder| {
         let mut text = Vec::new();
         kaze::verilog::generate(builder.kaze(), &mut text).expect("writing to memory succeeds");
         (builder.name().to_owned(), String::from_utf8(text).expect("kaze prints ASCII"))
     });
-    Printed { core, modules: modules.collect() }
+    Printed { core, mover, modules: modules.collect() }
 }
 
 /// Generates the Verilog of `config`.
@@ -175,7 +181,7 @@ pub fn print(config: &Config) -> Printed {
 pub fn generate(config: &Config) -> Result<Output, GenerateError> {
     config.validate()?;
     config_file::check_name(&config.name)?;
-    let Printed { core, modules: texts } = print(config);
+    let Printed { core, mover, modules: texts } = print(config);
     let fault = |module: &str| {
         let module = module.to_owned();
         move |error| GenerateError::Canonicalise { module, error }
@@ -202,24 +208,29 @@ pub fn generate(config: &Config) -> Result<Output, GenerateError> {
         })
         .collect();
     let mut infos: Vec<ModuleInfo> = modules.iter().map(info).collect();
-    let core = modules.iter().find(|module| module.name() == core).expect("the core was built");
-    let top = wrapper::TOP.to_owned();
-    files.push((
-        format!("{top}.v"),
-        wrapper::verilog(config, &header(&top), core.name(), core.inputs(), core.outputs()),
-    ));
-    infos.push(ModuleInfo {
-        name: top.clone(),
-        ports: wrapper::ports(config)
-            .into_iter()
-            .map(|port| Port { name: port.name, width: port.width, is_input: port.is_input })
-            .collect(),
-        memories: Vec::new(),
-        register_bits: 0,
-        instances: vec![Instance { name: wrapper::CORE_INSTANCE.into(), module: core.name().into() }],
-    });
-    Ok(Output { config: config.clone(), files, modules: infos, top })
+    let mut add_top = |top: &str, core: &str, verilog: WrapperText, ports: Vec<wrapper::TopPort>| {
+        let core = modules.iter().find(|module| module.name() == core).expect("the core was built");
+        let text = verilog(config, &header(top), core.name(), core.inputs(), core.outputs());
+        files.push((format!("{top}.v"), text));
+        infos.push(ModuleInfo {
+            name: top.into(),
+            ports: ports
+                .into_iter()
+                .map(|port| Port { name: port.name, width: port.width, is_input: port.is_input })
+                .collect(),
+            memories: Vec::new(),
+            register_bits: 0,
+            instances: vec![Instance { name: wrapper::CORE_INSTANCE.into(), module: core.name().into() }],
+        });
+    };
+    add_top(mover_wrapper::TOP, &mover, mover_wrapper::verilog, mover_wrapper::ports(config));
+    add_top(wrapper::TOP, &core, wrapper::verilog, wrapper::ports(config));
+    let (top, mover_top) = (wrapper::TOP.into(), mover_wrapper::TOP.into());
+    Ok(Output { config: config.clone(), files, modules: infos, top, mover_top })
 }
+
+/// Writes a top module: configuration, header, name of the core, its inputs and outputs.
+type WrapperText = fn(&Config, &str, &str, &[canonicalise::Port], &[canonicalise::Port]) -> String;
 
 fn info(module: &Module) -> ModuleInfo {
     let port = |port: &canonicalise::Port, is_input| Port { name: port.name.clone(), width: port.width_bits, is_input };

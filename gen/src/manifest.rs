@@ -3,7 +3,7 @@
 use crate::config_file::legal;
 use crate::{ModuleInfo, Output, latency};
 use keywalk_contract::ports::{Direction, STREAMS, StreamPort};
-use keywalk_contract::{Config, regs};
+use keywalk_contract::{Config, mover, regs};
 use keywalk_hdl::csr;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -142,6 +142,8 @@ struct Manifest<'a> {
     parameters: Vec<Parameter>,
     derived: BTreeMap<&'static str, u32>,
     streams: Vec<StreamEntry>,
+    mover_top: &'a str,
+    mover_streams: Vec<StreamEntry>,
     modules: Vec<ModuleEntry<'a>>,
 }
 
@@ -164,8 +166,8 @@ fn direction(is_input: bool) -> &'static str {
     if is_input { "input" } else { "output" }
 }
 
-fn module_entry<'a>(module: &'a ModuleInfo, top: &str) -> ModuleEntry<'a> {
-    let implied: &[&str] = if module.name == top { &[] } else { &["clk", "reset_n"] };
+fn module_entry<'a>(module: &'a ModuleInfo, tops: [&str; 2]) -> ModuleEntry<'a> {
+    let implied: &[&str] = if tops.contains(&module.name.as_str()) { &[] } else { &["clk", "reset_n"] };
     let implied = implied.iter().map(|name| PortEntry { name, direction: direction(true), width_bits: 1 });
     let ports = module.ports.iter().map(|port| PortEntry {
         name: &port.name,
@@ -193,8 +195,8 @@ fn module_entry<'a>(module: &'a ModuleInfo, top: &str) -> ModuleEntry<'a> {
     }
 }
 
-fn stream_entry(stream: &StreamPort, output: &Output) -> StreamEntry {
-    let top = output.modules.iter().find(|module| module.name == output.top);
+fn stream_entry(stream: &StreamPort, output: &Output, top: &str) -> StreamEntry {
+    let top = output.modules.iter().find(|module| module.name == top);
     let core = top.and_then(|top| top.instances.first());
     let core = core.and_then(|core| output.modules.iter().find(|module| module.name == core.module));
     let used_bits = |name: String| {
@@ -243,8 +245,10 @@ pub fn text(output: &Output, files: &[(String, String)]) -> String {
             })
             .collect(),
         derived: derived(config),
-        streams: STREAMS.iter().map(|stream| stream_entry(stream, output)).collect(),
-        modules: output.modules.iter().map(|module| module_entry(module, &output.top)).collect(),
+        streams: STREAMS.iter().map(|stream| stream_entry(stream, output, &output.top)).collect(),
+        mover_top: &output.mover_top,
+        mover_streams: mover::STREAMS.iter().map(|stream| stream_entry(stream, output, &output.mover_top)).collect(),
+        modules: output.modules.iter().map(|module| module_entry(module, [&output.top, &output.mover_top])).collect(),
     })
 }
 
