@@ -60,6 +60,7 @@ do-lint: do-rtl do-shell
 # The shell between the engine and a card's PCIe IP.
 do-shell:
 	$(CARGO) run --release -p keywalk-gen -- shell --out build/shell
+	$(VERILATOR) --lint-only -Wall --top-module keywalk_mover -F $(RTL)/keywalk_mover.f
 
 # The tables of verify/vectors through the generated hardware under Verilator.
 do-vectors:

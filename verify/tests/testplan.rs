@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use keywalk_contract::ports::{self, Scope};
-use keywalk_contract::{Config, Operation, Status, Table, WireClass, regs};
+use keywalk_contract::{Config, Operation, Status, Table, WireClass, mover, regs};
 use serde::Deserialize;
 
 #[derive(Debug, Deserialize)]
@@ -182,7 +182,8 @@ fn facts() -> BTreeSet<String> {
         Scope::All => "everything",
     };
     // What is no block: the crate's root, what blocks share, and a table that lies in a block.
-    let is_block = |name: &String| !matches!(name.as_str(), "lib" | "prim" | "records" | "function_map");
+    let is_block =
+        |name: &String| !matches!(name.as_str(), "lib" | "prim" | "records" | "mover_records" | "function_map");
     let help = Command::new(env!("CARGO_BIN_EXE_keywalk-verify")).arg("--help").output().expect("the command starts");
     let generator = fs::read_to_string(repository().join("gen/src/main.rs")).expect("the generator is there");
     let actions = generator.lines().skip_while(|line| *line != "enum Action {").take_while(|line| *line != "}");
@@ -206,6 +207,7 @@ fn facts() -> BTreeSet<String> {
     add("register", named(regs::REGISTERS, |register| register.name));
     add("array", named(regs::ARRAYS, |array| array.name));
     add("port", named(&ports::STREAMS, |stream| stream.axi_name));
+    add("mover_port", named(&mover::STREAMS, |stream| stream.axi_name));
     add("scope", named(&scopes, |of| scope(*of)));
     add("configuration", named(Config::SWITCHES, |switch| switch.name));
     add("block", files("hdl/src", "rs").into_iter().filter(is_block).collect());

@@ -29,9 +29,20 @@ const ENGINE: &str = "keywalk";
 /// the widest queue of that depth: how wide it is follows from the records of the blocks.
 const BLOCKS: &[(&str, &str, &str)] = &[
     ("access_check", "access_check", "small"),
+    ("atomic_unit", "atomic_unit", "small"),
+    ("burst_cutter", "burst_cutter", "small"),
+    ("burst_cutter_default", "burst_cutter", "default"),
+    ("burst_cutter_least", "burst_cutter", "least"),
+    ("byte_rotator", "byte_rotator", "small"),
+    ("byte_rotator_default", "byte_rotator", "default"),
+    ("byte_rotator_least", "byte_rotator", "least"),
+    ("completion_port", "completion_port", "small"),
     ("context_port", "context_port", "small"),
     ("context_port_least", "context_port", "least"),
     ("csr", "csr", "small"),
+    ("data_mover", "keywalk_mover", "small"),
+    ("data_mover_default", "keywalk_mover", "default"),
+    ("data_mover_least", "keywalk_mover", "least"),
     ("entry_decode", "entry_decode", "small"),
     ("fault", "fault", "small"),
     ("fence", "fence", "small"),
@@ -49,6 +60,9 @@ const BLOCKS: &[(&str, &str, &str)] = &[
     ("key_decoder_default", "key_decoder", "default"),
     ("key_decoder_least", "key_decoder", "least"),
     ("modulo", "modulo", "small"),
+    ("mover_dispatch", "mover_dispatch", "small"),
+    ("mover_read", "mover_read", "small"),
+    ("mover_write", "mover_write", "small"),
     ("mpt_cache", "mpt_cache", "small"),
     ("mpt_cache_default", "mpt_cache", "default"),
     ("mpt_cache_least", "mpt_cache", "least"),
@@ -69,6 +83,7 @@ const BLOCKS: &[(&str, &str, &str)] = &[
     ("tlb_default", "tlb", "default"),
     ("tlb_least", "tlb", "least"),
     ("walk_queue", "walk_queue", "small"),
+    ("write_port", "write_port", "small"),
 ];
 
 /// Configurations in which the engine is tested. Each name becomes the name of a design.
@@ -126,6 +141,12 @@ fn least() -> Config {
         response_depth: 16,
         fault_depth: 2,
         bt0_slots: 1,
+        mover_data_bits: 128,
+        mover_burst_beats: 2,
+        mover_reads_in_flight: 4,
+        mover_writes_in_flight: 4,
+        mover_read_beats: 16,
+        mover_atomics_in_flight: 2,
         done_tracking: false,
         ..Config::default()
     }

@@ -20,6 +20,10 @@ pub enum Rule {
     BurstLength,
     /// A read burst begins at a multiple of its bytes.
     BurstAligned,
+    /// A burst of the data mover is no longer than its configuration says.
+    BurstTooLong,
+    /// A burst of the data mover begins with a beat.
+    BeatAligned,
     /// A read burst does not cross a multiple of 4 KiB.
     BurstWithin4KiB,
     /// A read does not take the ID of one in flight.
@@ -50,6 +54,8 @@ impl fmt::Display for Rule {
             Self::BurstSize => "a burst's beats have the width of the bus",
             Self::BurstLength => "a burst reads one 64-byte line",
             Self::BurstAligned => "a burst begins at a multiple of its bytes",
+            Self::BurstTooLong => "a burst is no longer than its configuration says",
+            Self::BeatAligned => "a burst begins at a multiple of the bytes of a beat",
             Self::BurstWithin4KiB => "a burst does not cross a multiple of 4 KiB",
             Self::IdNotInUse => "the ID of a read in flight is not used again",
             Self::AnswersARequest => "every answer belongs to a request",

@@ -3,7 +3,7 @@
 //! The build script generates the engine in each configuration that is tested, compiles it and, for this crate's
 //! tests, each of its blocks into a model, and lists them in [`dut`]. A [`Bench`] holds a [`Model`] and components that
 //! drive and watch its ports: [`StreamDriver`], [`StreamSink`], [`MemoryResponder`], [`ReadRules`], [`AxiLite`].
-//! [`Engine`] is the ready-made bench of the whole engine.
+//! [`BusMemory`] is the memory of the data mover. [`Engine`] is the ready-made bench of the whole engine.
 //!
 //! The test of a block looks like this:
 //!
@@ -41,6 +41,7 @@ pub mod dut;
 mod axi_lite;
 mod axi_read;
 mod bench;
+mod bus_memory;
 mod channel;
 mod engine;
 mod error;
@@ -53,6 +54,7 @@ mod stream;
 pub use axi_lite::{AxiLite, LiteAccess, LiteResult};
 pub use axi_read::{ReadPort, ReadRules};
 pub use bench::{Bench, Component, Handle};
+pub use bus_memory::{BusMemory, BusOptions, ByteMemory, FAULT_BYTES, data_of, set_data};
 pub use channel::{Beat, Channel, Field, Shape};
 pub use dut::Dut;
 pub use engine::{
