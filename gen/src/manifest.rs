@@ -3,7 +3,7 @@
 use crate::config_file::legal;
 use crate::shell::Shell;
 use crate::{ModuleInfo, Output, latency};
-use keywalk_contract::ports::{Direction, STREAMS, StreamPort};
+use keywalk_contract::ports::{self, Direction, StreamPort};
 use keywalk_contract::{Config, mover, regs};
 use keywalk_hdl::csr;
 use serde::{Deserialize, Serialize};
@@ -157,7 +157,7 @@ fn derived(config: &Config) -> BTreeMap<&'static str, u32> {
         ("mpt_entries", config.mpt_sets * config.mpt_ways),
         ("register_address_bits", regs::ADDRESS_BITS),
         ("split_queue_depth", config.admitted_max()),
-        ("table_id_bits", config.read_bits()),
+        ("table_id_bits", config.table_id_bits()),
         ("tlb_entries", config.tlb_sets * config.tlb_ways),
         ("request_walks", config.request_walks()),
     ])
@@ -246,7 +246,7 @@ pub fn text(output: &Output, files: &[(String, String)]) -> String {
             })
             .collect(),
         derived: derived(config),
-        streams: STREAMS.iter().map(|stream| stream_entry(stream, output, &output.top)).collect(),
+        streams: ports::streams(config).map(|stream| stream_entry(stream, output, &output.top)).collect(),
         mover_top: &output.mover_top,
         mover_streams: mover::STREAMS.iter().map(|stream| stream_entry(stream, output, &output.mover_top)).collect(),
         modules: output.modules.iter().map(|module| module_entry(module, !output.is_top(&module.name))).collect(),

@@ -1,7 +1,7 @@
 //! The top module `keywalk`: packs the core's field ports into AXI ports.
 
 use crate::canonicalise::Port;
-use keywalk_contract::ports::{Direction, STREAMS, StreamPort};
+use keywalk_contract::ports::{self, Direction, StreamPort};
 use keywalk_contract::{Config, Field, regs};
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -42,10 +42,10 @@ pub fn ports(config: &Config) -> Vec<TopPort> {
     };
     add("aclk", 1, true, "clock");
     add("aresetn", 1, true, "synchronous reset, active low");
-    for stream in &STREAMS {
+    for stream in ports::streams(config) {
         stream_ports(stream, &mut add);
     }
-    let id_bits = config.read_bits();
+    let id_bits = config.table_id_bits();
     for (name, width, is_input, doc) in [
         ("arid", id_bits, false, "number of the read"),
         ("araddr", 64, false, "bus address of the line, 64-byte aligned"),
@@ -65,6 +65,31 @@ pub fn ports(config: &Config) -> Vec<TopPort> {
         ("rvalid", 1, true, ""),
         ("rready", 1, false, ""),
     ] {
+        add(&format!("m_axi_tbl_{name}"), width, is_input, doc);
+    }
+    let writes = [
+        ("awid", id_bits, false, "always the same: one write at a time"),
+        ("awaddr", 64, false, "bus address of the line, 64-byte aligned"),
+        ("awlen", 8, false, "beats - 1"),
+        ("awsize", 3, false, "log2 of the bytes of a beat"),
+        ("awburst", 2, false, "INCR"),
+        ("awlock", 1, false, "normal"),
+        ("awcache", 4, false, "normal, non-cacheable, bufferable"),
+        ("awprot", 3, false, "unprivileged, secure, data"),
+        ("awqos", 4, false, "none"),
+        ("awvalid", 1, false, ""),
+        ("awready", 1, true, ""),
+        ("wdata", config.table_data_bits, false, "part of the line"),
+        ("wstrb", config.table_data_bits / 8, false, "all bytes"),
+        ("wlast", 1, false, "last beat of the line"),
+        ("wvalid", 1, false, ""),
+        ("wready", 1, true, ""),
+        ("bid", id_bits, true, "not looked at"),
+        ("bresp", 2, true, "SLVERR or DECERR: bus error"),
+        ("bvalid", 1, true, ""),
+        ("bready", 1, false, ""),
+    ];
+    for (name, width, is_input, doc) in writes.into_iter().filter(|_| config.command_unit) {
         add(&format!("m_axi_tbl_{name}"), width, is_input, doc);
     }
     for (name, width, is_input) in [
@@ -99,6 +124,12 @@ pub(crate) fn range(width: u32) -> String {
     if width == 1 { String::new() } else { format!("[{}:0] ", width - 1) }
 }
 
+/// The part-select of a data bus that is a lane.
+fn lane_range(lane: &str) -> String {
+    let low = 128 * lane.parse::<u32>().expect("lanes are numbered");
+    format!("[{}:{low}]", low + 127)
+}
+
 /// A part-select of a stream's data that carries `width` bits of a field.
 fn part(stream: &StreamPort, field: &Field, width: u32) -> String {
     let high = field.low + width - 1;
@@ -112,7 +143,7 @@ fn part(stream: &StreamPort, field: &Field, width: u32) -> String {
 /// Connects the fields of streams with the core's ports: declares what the outgoing ones are made of in `text`, adds to
 /// `connections` pairs of core port and wire, and to `unused` the bits of incoming ones that the core has no port for.
 pub(crate) fn connect_streams(
-    streams: &[StreamPort],
+    streams: impl IntoIterator<Item = &'static StreamPort>,
     inputs: &[Port],
     outputs: &[Port],
     text: &mut String,
@@ -169,9 +200,9 @@ pub fn verilog(config: &Config, header: &str, core: &str, inputs: &[Port], outpu
     for line in header.lines() {
         let _ = writeln!(text, "// {line}");
     }
-    let ports = ports(config);
+    let ports = self::ports(config);
     let _ = writeln!(text, "module {TOP} (");
-    let bus: Vec<&str> = STREAMS.iter().map(|stream| stream.axi_name).chain(["m_axi_tbl", "s_axil"]).collect();
+    let bus: Vec<&str> = ports::streams(config).map(|stream| stream.axi_name).chain(["m_axi_tbl", "s_axil"]).collect();
     for (number, port) in ports.iter().enumerate() {
         match port.name.as_str() {
             "aclk" => {
@@ -206,28 +237,39 @@ pub fn verilog(config: &Config, header: &str, core: &str, inputs: &[Port], outpu
     let mut connections: Vec<(String, String)> =
         vec![("clk".into(), "aclk".into()), ("reset_n".into(), "aresetn".into())];
     let mut unused = Vec::new();
-    connect_streams(&STREAMS, inputs, outputs, &mut text, &mut connections, &mut unused);
+    connect_streams(ports::streams(config), inputs, outputs, &mut text, &mut connections, &mut unused);
     for port in inputs.iter().chain(outputs) {
         if let Some(name) = port.name.strip_prefix("axil_") {
             connections.push((port.name.clone(), format!("s_axil_{name}")));
         } else if let Some(lane) = port.name.strip_prefix("tbl_rdata_") {
-            let low = 128 * lane.parse::<u32>().expect("lanes are numbered");
-            connections.push((port.name.clone(), format!("m_axi_tbl_rdata[{}:{low}]", low + 127)));
+            connections.push((port.name.clone(), format!("m_axi_tbl_rdata{}", lane_range(lane))));
+        } else if let Some(lane) = port.name.strip_prefix("tbl_wdata_") {
+            connections.push((port.name.clone(), format!("m_axi_tbl_wdata{}", lane_range(lane))));
         } else if let Some(name) = port.name.strip_prefix("tbl_") {
             connections.push((port.name.clone(), format!("m_axi_tbl_{name}")));
         }
     }
     connections.push(("interrupt_pin".into(), "interrupt".into()));
     let size = (config.table_data_bits / 8).trailing_zeros();
-    for (name, value) in [
-        ("arsize", format!("3'd{size}")),
-        ("arburst", "2'b01".into()),
-        ("arlock", "1'b0".into()),
-        ("arcache", "4'b0011".into()),
-        ("arprot", "3'b000".into()),
-        ("arqos", "4'b0000".into()),
-    ] {
-        let _ = writeln!(text, "    assign m_axi_tbl_{name} = {value};");
+    let channels: &[&str] = if config.command_unit { &["ar", "aw"] } else { &["ar"] };
+    for channel in channels {
+        for (name, value) in [
+            ("size", format!("3'd{size}")),
+            ("burst", "2'b01".into()),
+            ("lock", "1'b0".into()),
+            ("cache", "4'b0011".into()),
+            ("prot", "3'b000".into()),
+            ("qos", "4'b0000".into()),
+        ] {
+            let _ = writeln!(text, "    assign m_axi_tbl_{channel}{name} = {value};");
+        }
+    }
+    if config.command_unit {
+        let (id_bits, bytes) = (config.table_id_bits(), config.table_data_bits / 8);
+        let _ = writeln!(text, "    assign m_axi_tbl_awid = {{1'b1, {}'d0}};", id_bits - 1);
+        let _ = writeln!(text, "    assign m_axi_tbl_awlen = 8'd{};", config.beats_per_line() - 1);
+        let _ = writeln!(text, "    assign m_axi_tbl_wstrb = {{{bytes}{{1'b1}}}};");
+        unused.push("m_axi_tbl_bid".into());
     }
     unused.push("s_axil_awprot".into());
     unused.push("s_axil_arprot".into());

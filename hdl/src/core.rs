@@ -27,7 +27,7 @@ use crate::key_decoder::KeyDecoder;
 use crate::mpt_cache::MptCache;
 use crate::mtr_walker::MtrWalker;
 use crate::page_split::PageSplit;
-use crate::prim::{Design, Instance, Signal, drive_channel, input_channel, output_channel};
+use crate::prim::{Design, Instance, Record, Signal, drive_channel, input_channel, output_channel};
 use crate::records::{
     Again, BUCKET_EPOCH_BITS, Bt0Write, Checked, ContextAnswer, ContextLookup, ContextWalk, ENTRY_EPOCH_BITS, Event,
     GeometryWrite, HEM_EPOCH_BITS, Held, HemRequest, LATE_EPOCH_BITS, LineRequest, LineResponse, LookedUp, Lookup,
@@ -178,23 +178,43 @@ impl Core {
             table_port.drive(&format!("rdata_{lane}"), b.input(&format!("tbl_rdata_{lane}"), 128));
         }
 
+        // What the command unit follows, which works out of the core.
+        let tells = |name: &str, signal: Signal<'a>| {
+            if config.command_unit {
+                b.output(name, signal);
+            }
+        };
+        if config.command_unit {
+            csr.drive("command_done", b.input("command_done", 1));
+        }
+
         // Switches and table writes.
         wire(csr, "atomic_shape_check", access_check, "atomic_shape_check");
         fan(flag(csr, "hold_mode"), &[(access_check, "hold_mode"), (split_buffer, "hold_mode")]);
-        fan(flag(csr, "alignment_check"), &[(hem_lookup, "alignment_check"), (mtr_walker, "alignment_check")]);
+        let alignment_check = flag(csr, "alignment_check");
+        fan(alignment_check, &[(hem_lookup, "alignment_check"), (mtr_walker, "alignment_check")]);
+        tells("alignment_check", alignment_check);
         wire(csr, "zero_entry_literal", mtr_walker, "zero_entry_literal");
         wire(csr, "index_check", walk_queue, "index_check");
         split_buffer.drive("merge_bytes_max", csr.output("merge_bytes_max", 32));
         for set in 0..config.table_sets {
             let port = format!("mpt_mask_{set}");
-            fan(csr.output(&port, key::INDEX_BITS), &[(key_decoder, &port), (fence, &port)]);
+            let mask = csr.output(&port, key::INDEX_BITS);
+            fan(mask, &[(key_decoder, &port), (fence, &port)]);
+            tells(&port, mask);
             let base = csr.output(&format!("page_shift_base_{set}"), 2);
             let port = format!("page_shift_base_{set}");
             fan(base, &[(entry_decode, &port), (context_port, &port)]);
+            tells(&port, base);
         }
         let geometry_write_valid = flag(csr, "geometry_write_valid");
         hem_lookup.drive("geometry_write_valid", geometry_write_valid);
-        drive_channel(hem_lookup, "geometry_write", csr.channel("geometry_write", GeometryWrite::widths(config)));
+        let geometry_write = csr.channel("geometry_write", GeometryWrite::widths(config));
+        drive_channel(hem_lookup, "geometry_write", geometry_write);
+        tells("geometry_write_valid", geometry_write_valid);
+        for (name, signal) in geometry_write.list() {
+            tells(&format!("geometry_write_{name}"), signal);
+        }
         let bt0_write_valid = flag(csr, "bt0_write_valid");
         hem_lookup.drive("bt0_write_valid", bt0_write_valid);
         fence.drive("tables_written", geometry_write_valid | bt0_write_valid);
@@ -204,7 +224,9 @@ impl Core {
             ("function_map_write_function", config.function_bits),
             ("function_map_write_table_set", config.table_set_bits()),
         ] {
-            fan(csr.output(port, width), &[(key_decoder, port), (context_port, port), (fence, port)]);
+            let signal = csr.output(port, width);
+            fan(signal, &[(key_decoder, port), (context_port, port), (fence, port)]);
+            tells(port, signal);
         }
 
         let generation = flag(fence, "generation");

@@ -168,11 +168,11 @@ struct Bank<'a> {
 
 impl<'a> Bank<'a> {
     /// Stores every read-write register.
-    fn new(builder: &'a Builder<'a>, write: &Write<'a>) -> Self {
+    fn new(builder: &'a Builder<'a>, config: &Config, write: &Write<'a>) -> Self {
         let registers = REGISTERS.iter().filter(|register| register.access == Access::ReadWrite).map(|register| {
             let is_written = write.writes(register);
             let stored = |field: &Field| (*field, Self::store(builder, register, field, is_written, write));
-            (register.name, register.fields.iter().map(stored).collect())
+            (register.name, register.fields_of(config).map(stored).collect())
         });
         Self { builder, registers: registers.collect() }
     }
@@ -745,7 +745,7 @@ impl Csr {
 
         let go = b.forward("write_go", 1);
         let write = Write::new(b, go.value);
-        let bank = Bank::new(b, &write);
+        let bank = Bank::new(b, config, &write);
         let commits = Commits::new(config, &bank, &write, engine_ready);
         go.drive(write.is_waiting & !commits.must_wait);
         write.respond(b, write.is_nothing | commits.is_refused);
@@ -756,17 +756,24 @@ impl Csr {
         b.output("merge_bytes_max", bank.field(&regs::merge_bytes_max::REGISTER, &regs::merge_bytes_max::BYTES));
 
         let clear = write.writes(&regs::interrupt_status::REGISTER);
-        let interrupts = [
+        let mut sources = vec![
             (regs::interrupt_status::FAULT, regs::interrupt_enable::FAULT, event(CounterName::Faults)),
             (regs::interrupt_status::FAULT_LOST, regs::interrupt_enable::FAULT_LOST, event(CounterName::FaultsLost)),
-        ]
-        .map(|(bit, enable, event)| {
+        ];
+        if config.command_unit {
+            let done = b.input("command_done", 1);
+            sources.push((regs::interrupt_status::COMMAND, regs::interrupt_enable::COMMAND, done));
+        }
+        let interrupts = sources.into_iter().map(|(bit, enable, event)| {
             let pending = b.register_reset(&format!("pending_{}", bit.name), 1, 0);
             let cleared = clear & write.strobes.bit(bit.low / 8) & field(write.data, &bit);
             pending.next(event | (pending.value & !cleared));
             (bit, pending.value, pending.value & bank.field(&regs::interrupt_enable::REGISTER, &enable))
         });
-        b.output("interrupt_pin", or_all(&interrupts.map(|(_, _, raised)| raised)).delay_reset("interrupt_q"));
+        let interrupts: Vec<_> = interrupts.collect();
+        let raised: Vec<_> = interrupts.iter().map(|(_, _, raised)| *raised).collect();
+        b.output("interrupt_pin", or_all(&raised).delay_reset("interrupt_q"));
+        let pending: Vec<_> = interrupts.iter().map(|(bit, pending, _)| (*bit, *pending)).collect();
 
         let read_issued = b.input("read_issued", 1);
         let reads = Count::new(b, "reads_in_flight_q", READ_COUNT_BITS, read_issued, b.input("read_landed", 1));
@@ -785,7 +792,7 @@ impl Csr {
                 regs::reads_in_flight::REGISTER,
                 word_of(b, &[(regs::reads_in_flight::COUNT, reads.value().resize(GAUGE_BITS))]),
             ),
-            (regs::interrupt_status::REGISTER, word_of(b, &interrupts.map(|(bit, pending, _)| (bit, pending)))),
+            (regs::interrupt_status::REGISTER, word_of(b, &pending)),
         ];
         let words = REGISTERS.iter().map(|register| match register.access {
             Access::WriteOnly => constant(0),

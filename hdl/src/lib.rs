@@ -4,11 +4,16 @@ pub mod access_check;
 pub mod atomic_unit;
 pub mod burst_cutter;
 pub mod byte_rotator;
+mod command_machine;
+pub mod command_ports;
+mod command_program;
+pub mod command_unit;
 pub mod completion_port;
 pub mod context_port;
 pub mod core;
 pub mod csr;
 pub mod data_mover;
+pub mod engine;
 pub mod entry_decode;
 pub mod fault;
 pub mod fence;
@@ -35,13 +40,13 @@ pub mod write_port;
 use keywalk_contract::Config;
 use prim::Design;
 
-/// Builds every module of an engine into `design` and gives the name of the core, which instantiates all others.
+/// Builds every module of an engine into `design` and gives the name of the one that instantiates all others.
 ///
 /// # Panics
 /// On a configuration that [`Config::validate`] refuses.
 #[must_use]
 pub fn build(design: &Design<'_>, config: &Config) -> String {
-    core::Core::build(design, config)
+    engine::Engine::build(design, config)
 }
 
 /// Builds every module of a data mover into `design`, which may hold an engine, and gives the name of the one that

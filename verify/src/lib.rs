@@ -27,8 +27,8 @@ pub mod synth;
 pub mod tables;
 pub mod vector;
 
-pub use dut::{Dut, DutError, GoldenDut, RtlDut, RtlOptions};
-pub use replay::{CommandDut, EventLog, ModelDevice, ReplayReport, replay_file};
+pub use dut::{Dut, DutError, GoldenDut, HostMemory, RtlDut, RtlOptions};
+pub use replay::{CommandDut, EventLog, ModelDevice, ReplayReport, RtlDevice, replay_file};
 pub use report::{Count, Difference, FileReport, Report};
 pub use run::{Settings, run_file};
 pub use suite::{Design, Suite, SuiteError};

@@ -124,7 +124,7 @@ config! {
     hem_contexts: power_of_two 2..=256, default 128;
     /// MTR walks in flight.
     walk_contexts: power_of_two 4..=512, default 256;
-    /// Line reads in flight on the table port; its ID width is log2 of this.
+    /// Line reads in flight on the table port; its ID width is log2 of this, and one more with the command unit.
     reads_in_flight: power_of_two 2..=256, default 128;
     /// Data bits of the table port.
     table_data_bits: power_of_two 128..=512, default 512;
@@ -156,6 +156,8 @@ config! {
     done_tracking: default true;
     /// Whether responses come in the order in which requests were accepted, of all functions together, which includes the order of each function. Off: in any order, told apart by their tags.
     in_order: default false;
+    /// Whether the engine has the command unit: mailbox commands, work requests, and write channels on the table port. Off: software keeps the tables and sets base addresses through registers.
+    command_unit: default false;
 }
 
 /// log2 of a power of two.
@@ -225,10 +227,16 @@ impl Config {
         log2(self.walk_contexts)
     }
 
-    /// Bits of a read number, and of the table port's ID.
+    /// Bits of a read number of the core.
     #[must_use]
     pub const fn read_bits(&self) -> u32 {
         log2(self.reads_in_flight)
+    }
+
+    /// Bits of the table port's IDs: a read number, and above it, where there is a command unit, 1 for its reads and writes.
+    #[must_use]
+    pub const fn table_id_bits(&self) -> u32 {
+        self.read_bits() + self.command_unit as u32
     }
 
     /// Beats of a 64-byte line read.

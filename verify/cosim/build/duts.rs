@@ -37,6 +37,7 @@ const BLOCKS: &[(&str, &str, &str)] = &[
     ("byte_rotator_default", "byte_rotator", "default"),
     ("byte_rotator_least", "byte_rotator", "least"),
     ("completion_port", "completion_port", "small"),
+    ("command_ports", "command_ports", "small_command"),
     ("context_port", "context_port", "small"),
     ("context_port_least", "context_port", "least"),
     ("csr", "csr", "small"),
@@ -100,6 +101,9 @@ fn configurations() -> Vec<Config> {
         in_order: true,
         ..small
     }));
+    // Small, with a command unit.
+    let small = keywalk_gen::presets::find("small").map(|preset| preset.config());
+    configurations.extend(small.map(|small| Config { name: "small_command".into(), command_unit: true, ..small }));
     configurations.push(least());
     if cfg!(feature = "bench") {
         // The default engine with as many reads in flight as the contract allows, and contexts to make them.

@@ -339,9 +339,9 @@ impl Sent {
     }
 }
 
-/// Bits of a register that exist.
+/// Bits of a register that exist, in an engine without a command unit.
 fn mask(register: &Register) -> u32 {
-    register.fields.iter().fold(0, |mask, field| mask | (field.max() as u32) << field.low)
+    register.fields_of(&Config::default()).fold(0, |mask, field| mask | (field.max() as u32) << field.low)
 }
 
 fn field(value: u32, field: &Field) -> u64 {
