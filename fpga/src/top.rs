@@ -282,13 +282,16 @@ pub fn ports(config: &ShellConfig) -> Vec<TopPort> {
     ports
 }
 
+/// Port and expression of each connection of an instance.
+type Connections = Vec<(String, String)>;
+
 /// Connections of the instances, and the wires between them.
 #[derive(Default)]
 struct Netlist {
     wires: String,
     assigns: String,
-    /// Instance and module, then port and expression.
-    instances: Vec<(String, String, Vec<(String, String)>)>,
+    /// Instance, module and connections.
+    instances: Vec<(String, String, Connections)>,
 }
 
 impl Netlist {

@@ -38,17 +38,21 @@ impl LineMemory for Changing {
     }
 }
 
-/// Two regions of scattered pages. Of two images with one seed for the tables, the tables lie at the same places.
-fn image(tables_seed: u64, pages_seed: u64, target_pd: u32) -> Image {
-    let table = |table| TableDescription {
-        table,
+/// The MPT, of one hop.
+fn mpt() -> TableDescription {
+    TableDescription {
+        table: Table::Mpt,
         hop: 1,
         ba_pg_sz: 0,
         buf_pg_sz: 0,
         entry_bytes: 64,
         bt_num: 1,
         object_count: 0,
-    };
+    }
+}
+
+/// Two regions of scattered pages. Of two images with one seed for the tables, the tables lie at the same places.
+fn image(tables_seed: u64, pages_seed: u64, target_pd: u32) -> Image {
     let region = |index, pd, seed| RegionDescription {
         name: format!("region_{index}"),
         length_bytes: PAGES * 4096,
@@ -62,7 +66,7 @@ fn image(tables_seed: u64, pages_seed: u64, target_pd: u32) -> Image {
     };
     let set = TableSetDescription {
         num_mpts_log2: 10,
-        tables: vec![table(Table::Mpt)],
+        tables: vec![mpt()],
         regions: vec![region(TARGET, target_pd, pages_seed), region(OTHER, 7, 1)],
         ..TableSetDescription::default()
     };
@@ -600,7 +604,12 @@ fn a_long_request_that_failed_holds_up_no_fence() {
         allow_holes: true,
         ..RegionDescription::default()
     };
-    let set = TableSetDescription { num_mpts_log2: 10, regions: vec![region], ..TableSetDescription::default() };
+    let set = TableSetDescription {
+        num_mpts_log2: 10,
+        tables: vec![mpt()],
+        regions: vec![region],
+        ..TableSetDescription::default()
+    };
     let description = Description { seed: 1, table_sets: vec![set], ..Description::default() };
     let image = description.build().expect("a region without pages");
     for dut in [&dut::SMALL, &dut::DEFAULT] {
