@@ -158,7 +158,6 @@ struct Shared {
 }
 
 impl Shared {
-    #[expect(clippy::too_many_arguments, reason = "the names of the ports")]
     fn new(
         bench: &mut Bench,
         stalls: [Stall; 3],
