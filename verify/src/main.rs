@@ -112,6 +112,8 @@ enum Command {
     /// Add up what soaks have seen and say which bins of the functional coverage are empty.
     ///
     /// The bins are defined in hdl/contract/src/coverage.rs, those that cannot be filled with the reason.
+    /// Where a file has counts of Verilator's (`soak --preset small_covered`, built with `--features coverage`), they are
+    /// reported besides: lines, branches and signals of the generated RTL, with reasons in verify/rtl_coverage.toml.
     ///
     /// Exit status: 0 every bin that can be filled is filled and no case failed, 1 otherwise, 2 wrong usage or unreadable
     /// input.

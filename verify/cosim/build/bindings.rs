@@ -63,13 +63,24 @@ pub fn read_ports(text: &str) -> Result<Vec<Port>, String> {
     text.lines().map(|line| port(line).ok_or_else(|| format!("list of ports: `{line}` is not understood"))).collect()
 }
 
-/// The C functions of a design: create, evaluate, free, port addresses, and trace.
-pub fn shim(dut: &str, ports: &[Port]) -> String {
+/// The C functions of a design: create, evaluate, free, port addresses, trace, and coverage where it is counted.
+pub fn shim(dut: &str, ports: &[Port], is_covered: bool) -> String {
     let class = prefix(dut);
     let mut cases = String::new();
     for (index, port) in ports.iter().enumerate() {
         let _ = writeln!(cases, "        case {index}: return &bench->model.{};", port.member);
     }
+    let coverage = if is_covered {
+        format!(
+            r#"#include "verilated_cov.h"
+extern "C" void keywalk_dut_{dut}_coverage_write(void* bench, const char* path) {{
+    static_cast<Bench*>(bench)->context.coveragep()->write(path);
+}}
+"#
+        )
+    } else {
+        String::new()
+    };
     format!(
         r#"#include "{class}.h"
 #include "verilated.h"
@@ -132,7 +143,7 @@ void keywalk_dut_{dut}_trace_dump(void* pointer, unsigned long long time) {{
 #endif
 }}
 }}
-"#
+{coverage}"#
     )
 }
 
@@ -153,6 +164,13 @@ pub fn rust_table(duts: &[Dut], models: &[Model]) -> String {
     fn keywalk_dut_{name}_trace_dump(bench: *mut c_void, time: c_ulonglong);
 "
         );
+        let coverage_write = if dut.is_covered {
+            let function = format!("keywalk_dut_{name}_coverage_write");
+            let _ = writeln!(declarations, "    fn {function}(bench: *mut c_void, path: *const c_char);");
+            format!("Some({function})")
+        } else {
+            "None".into()
+        };
         let mut ports = String::new();
         for port in &model.ports {
             let direction = if port.is_input { "Input" } else { "Output" };
@@ -193,6 +211,7 @@ pub static {constant}: Dut = Dut {{
         port: keywalk_dut_{name}_port,
         trace_open: keywalk_dut_{name}_trace_open,
         trace_dump: keywalk_dut_{name}_trace_dump,
+        coverage_write: {coverage_write},
     }},
 }};
 "

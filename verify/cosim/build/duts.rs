@@ -18,9 +18,14 @@ pub struct Dut {
     pub files: Vec<(String, String)>,
     /// Whether it is the whole engine, which is worth the longest compilation.
     pub is_engine: bool,
+    /// Whether Verilator counts lines and toggles in it.
+    pub is_covered: bool,
     /// Configuration that it was generated from; none for hand-written modules.
     pub config: Option<Config>,
 }
+
+/// Engine that is compiled with coverage besides.
+const COVERED: &str = "small";
 
 /// Top module of the engine.
 const ENGINE: &str = "keywalk";
@@ -349,6 +354,9 @@ pub fn all() -> Result<Vec<Dut>, String> {
         hand_written(&mut duts)?;
         plant(PLANTED_FAULTS_OF_TEST_MODULES, &mut duts)?;
     }
+    if cfg!(feature = "coverage") {
+        add_covered(&mut duts)?;
+    }
     let mut names = HashSet::new();
     match duts.iter().find(|dut| !names.insert(dut.name.as_str())) {
         Some(dut) => Err(format!("two designs under test are called `{}`", dut.name)),
@@ -373,6 +381,7 @@ fn generated(duts: &mut Vec<Dut>) -> Result<(), String> {
                 top: top.clone(),
                 files: output.files_of(top),
                 is_engine: top == ENGINE,
+                is_covered: false,
                 config: Some(config.clone()),
             });
             Ok(())
@@ -384,6 +393,21 @@ fn generated(duts: &mut Vec<Dut>) -> Result<(), String> {
             }
         }
     }
+    Ok(())
+}
+
+/// Adds a copy of the small engine in which Verilator counts lines and toggles.
+fn add_covered(duts: &mut Vec<Dut>) -> Result<(), String> {
+    let small = duts.iter().find(|dut| dut.name == COVERED).ok_or_else(|| format!("there is no design `{COVERED}`"))?;
+    duts.push(Dut {
+        name: format!("{COVERED}_covered"),
+        doc: format!("The engine in configuration `{COVERED}`, with Verilator's line and toggle coverage."),
+        top: small.top.clone(),
+        files: small.files.clone(),
+        is_engine: small.is_engine,
+        is_covered: true,
+        config: small.config.clone(),
+    });
     Ok(())
 }
 
@@ -414,6 +438,7 @@ fn hand_written(duts: &mut Vec<Dut>) -> Result<(), String> {
             top: name.clone(),
             files: vec![(format!("{name}.v"), text)],
             is_engine: false,
+            is_covered: false,
             config: None,
             name,
         });
@@ -448,6 +473,7 @@ fn plant(faults: &[PlantedFault], duts: &mut Vec<Dut>) -> Result<(), String> {
             top: original.top.clone(),
             files,
             is_engine: original.is_engine,
+            is_covered: false,
             config: original.config.clone(),
         };
         duts.push(faulty);

@@ -169,6 +169,18 @@ pub enum Error {
     /// The models were built without tracing.
     #[error("this build has no tracing: build with `--features trace` (of keywalk-cosim)")]
     TraceNotBuilt,
+    /// Verilator counts nothing in this design.
+    #[error("`{dut}` was compiled without coverage: build with `--features coverage` and use `small_covered`")]
+    CoverageNotBuilt {
+        /// The design.
+        dut: &'static str,
+    },
+    /// The file for Verilator's counts cannot be written.
+    #[error("the coverage file {} cannot be written", path.display())]
+    CoverageFile {
+        /// The file.
+        path: PathBuf,
+    },
     /// The trace file cannot be written.
     #[error("the trace file {} cannot be written", path.display())]
     TraceFile {

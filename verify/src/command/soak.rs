@@ -38,7 +38,8 @@ pub struct SoakArgs {
     /// Cases that run at the same time. [default: one per processor]
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
-    /// This engine for all cases, instead of a drawn one; a copy with a planted fault, too.
+    /// This engine for all cases, instead of a drawn one; a copy with a planted fault, too. In a build with
+    /// `--features coverage` there is `small_covered`, in which Verilator counts lines and toggles.
     #[arg(long, value_name = "NAME")]
     preset: Option<String>,
     /// Write what was done, seen and found as JSON, for the subcommand `coverage`.
@@ -144,6 +145,7 @@ pub fn run(args: &SoakArgs) -> Result<u8, Refusal> {
             seconds: outcome.elapsed.as_secs_f64(),
             failures,
             coverage: outcome.coverage.to_file(),
+            rtl: outcome.coverage.rtl.to_file(),
         };
         let text = serde_json::to_string_pretty(&content).map_err(Refusal::unusable)?;
         file.write(&(text + "\n")).map_err(|error| json_refusal(path, &error))?;

@@ -1,6 +1,7 @@
 //! Runs a case: drives the engine event by event and checks all that comes out of it, in every cycle.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -16,6 +17,7 @@ use super::case::{Case, Change, ChangeKind, Chapter, Event, READ_WAIT_CYCLES, Ta
 use super::sample;
 use crate::coverage::Coverage;
 use crate::hardware::{self, SharedMemory};
+use crate::rtl_coverage::RtlCoverage;
 
 /// Cycles without any progress after which the engine counts as stuck: far above what the slowest surroundings explain.
 const PATIENCE_CYCLES: u64 = 2_000_000;
@@ -180,6 +182,7 @@ pub fn run(case: &Case, coverage: &mut Coverage, trace: Option<&Path>) -> Result
     let data_bits = case.config.table_data_bits;
     let bench = |error: cosim::Error| Trouble { kind: kind_of(&error), text: error.to_string(), event: 0 };
     let engine = Engine::new(case.dut, first.scenario.shared_memory(), case.options.clone()).map_err(bench)?;
+    let rtl_before = rtl_counts(case, &engine)?;
     let mut runner = Runner {
         case,
         chapter: first,
@@ -213,7 +216,22 @@ pub fn run(case: &Case, coverage: &mut Coverage, trace: Option<&Path>) -> Result
     runner.case()?;
     runner.counts.cycles = runner.engine.cycles();
     sample::case(runner.coverage, case);
+    if let (Some(before), Some(counted)) = (rtl_before, rtl_counts(case, &runner.engine)?) {
+        runner.coverage.rtl.merge(&counted.since(&before));
+    }
     Ok(runner.counts)
+}
+
+/// What Verilator has counted so far, where it counts in this engine.
+fn rtl_counts(case: &Case, engine: &Engine<SharedMemory>) -> Result<Option<RtlCoverage>, Trouble> {
+    if !case.dut.is_covered() {
+        return Ok(None);
+    }
+    let trouble = |text: String| Trouble { kind: Kind::Rule, text, event: 0 };
+    let file = tempfile::NamedTempFile::new().map_err(|error| trouble(format!("a temporary file: {error}")))?;
+    engine.write_coverage(file.path()).map_err(|error| trouble(error.to_string()))?;
+    let text = fs::read_to_string(file.path()).map_err(|error| trouble(format!("Verilator's coverage: {error}")))?;
+    RtlCoverage::from_verilator(&text).map(Some).map_err(|error| trouble(error.to_string()))
 }
 
 fn kind_of(error: &cosim::Error) -> Kind {
