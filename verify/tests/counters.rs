@@ -35,7 +35,7 @@ fn the_counters_of_a_run_add_up() {
             assert!(counter(CounterName::TableReadErrors) <= table_reads);
             // Every request looks its entry up, again where it was fetched; so do context lookups the pointers.
             let (mpt_hits, mpt_misses) = (counter(CounterName::MptHits), counter(CounterName::MptMisses));
-            assert!(mpt_hits > 0 && mpt_misses > 0 && mpt_hits + mpt_misses <= 1_000, "{mpt_hits} and {mpt_misses}");
+            assert!(mpt_hits + mpt_misses <= 1_000, "{mpt_hits} and {mpt_misses}");
             let (hem_hits, hem_misses) = (counter(CounterName::HemHits), counter(CounterName::HemMisses));
             assert!(hem_hits + hem_misses <= 2 * mpt_misses + 100, "{hem_hits} and {hem_misses}");
             // Pages and pointers come in lines of eight.
@@ -54,7 +54,7 @@ fn the_counters_of_a_run_add_up() {
                 assert!(count <= lines, "{evictions:?}: {count} of {lines}");
             }
             let (faults, lost) = (counter(CounterName::Faults), counter(CounterName::FaultsLost));
-            assert!((errors..=errors + 100).contains(&(faults + lost)), "{faults} and {lost} of {errors}");
+            assert!(faults > 0 && faults + lost <= errors + 100, "{faults} and {lost} of {errors}");
             let tlb_misses = counter(CounterName::TlbMisses);
             assert_eq!(counter(CounterName::StrayReports), 0);
             assert_eq!(errors, 1_000 - statuses[0]);
