@@ -14,6 +14,7 @@ pub mod dut;
 pub mod figures;
 pub mod formal;
 pub mod hardware;
+pub mod mutants;
 pub mod number;
 pub mod page_list;
 pub mod pieces;

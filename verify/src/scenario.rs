@@ -494,6 +494,8 @@ fn damage(random: &mut ChaCha8Rng, image: &Image, memory: &mut SparseMemory) {
 pub struct Outcome {
     /// Responses that equal the model's, beat for beat.
     pub responses: usize,
+    /// Their beats.
+    pub beats: usize,
     /// Answers of the context port that equal the model's.
     pub context_answers: usize,
     /// Responses by status of their last beat.
@@ -593,6 +595,7 @@ impl Scenario {
                 return Err(RunError::difference(request, &expected_beats, &response.segments, &steps));
             }
             outcome.responses += 1;
+            outcome.beats += expected_beats.len();
             *outcome.statuses.entry(expected.status().name()).or_default() += 1;
         }
         while let Some(answer) = engine.pop_context() {

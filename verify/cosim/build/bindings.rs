@@ -64,7 +64,20 @@ pub fn read_ports(text: &str) -> Result<Vec<Port>, String> {
 }
 
 /// The C functions of a design: create, evaluate, free, port addresses, trace, and coverage where it is counted.
-pub fn shim(dut: &str, ports: &[Port], is_covered: bool) -> String {
+///
+/// In a design with mutants the environment variable `KEYWALK_MUTANT` selects the one that is awake.
+pub fn shim(dut: &Dut, ports: &[Port]) -> String {
+    let select = if dut.has_mutants {
+        r#"
+        const char* number = std::getenv("KEYWALK_MUTANT");
+        const std::string argument = std::string("+mutant=") + (number ? number : "0");
+        const char* arguments[] = {"keywalk", argument.c_str()};
+        context.commandArgs(2, arguments);"#
+    } else {
+        ""
+    };
+    let is_covered = dut.is_covered;
+    let dut = &dut.name;
     let class = prefix(dut);
     let mut cases = String::new();
     for (index, port) in ports.iter().enumerate() {
@@ -82,7 +95,9 @@ extern "C" void keywalk_dut_{dut}_coverage_write(void* bench, const char* path) 
         String::new()
     };
     format!(
-        r#"#include "{class}.h"
+        r#"#include <cstdlib>
+#include <string>
+#include "{class}.h"
 #include "verilated.h"
 #if VM_TRACE
 #include "verilated_vcd_c.h"
@@ -97,7 +112,7 @@ struct Bench {{
     explicit Bench(int seed) : context(), model((prepare(context, seed), &context)) {{}}
     static void prepare(VerilatedContext& context, int seed) {{
         context.randReset(2);
-        context.randSeed(seed);
+        context.randSeed(seed);{select}
 #if VM_TRACE
         context.traceEverOn(true);
 #endif

@@ -6,6 +6,8 @@ use std::fs;
 use keywalk_contract::Config;
 use keywalk_gen::shell::ShellConfig;
 
+use crate::mutants::{self, Mutant};
+
 /// A Verilog module to be compiled into a model.
 pub struct Dut {
     /// Unique name in snake case; the Rust constant is the same in capitals.
@@ -22,6 +24,8 @@ pub struct Dut {
     pub is_covered: bool,
     /// Configuration that it was generated from; none for hand-written modules.
     pub config: Option<Config>,
+    /// Whether it holds mutants, of which one can be selected when it starts.
+    pub has_mutants: bool,
 }
 
 /// Engine that is compiled with coverage besides.
@@ -29,6 +33,8 @@ const COVERED: &str = "small";
 
 /// Top module of the engine.
 const ENGINE: &str = "keywalk";
+/// Module in it that connects the blocks.
+const CORE: &str = "keywalk_core";
 
 /// Blocks that have a test of their own, `tests/<block>.rs`: name of the design, block, configuration. `fifo_<depth>x` is
 /// the widest queue of that depth: how wide it is follows from the records of the blocks.
@@ -159,6 +165,23 @@ fn least() -> Config {
         done_tracking: false,
         ..Config::default()
     }
+}
+
+/// Puts mutants into the small engine and its blocks. Returns them; none where this build has none.
+pub fn mutate(duts: &mut [Dut]) -> Vec<Mutant> {
+    let Some(engine) = duts.iter().find(|dut| cfg!(feature = "mutants") && dut.name == mutants::CONFIGURATION) else {
+        return Vec::new();
+    };
+    let files = engine.files.clone();
+    let mutants = mutants::choose(&files);
+    for dut in duts {
+        let is_of_configuration = dut.config.as_ref().is_some_and(|config| config.name == mutants::CONFIGURATION);
+        // Copies of the engine with a fault of their own are for other tests.
+        if is_of_configuration && (!dut.is_engine || dut.name == mutants::CONFIGURATION) {
+            mutants::plant(dut, &mutants, &files);
+        }
+    }
+    mutants
 }
 
 /// A copy of a design with one fault: a text that occurs exactly once in a file is replaced.
@@ -370,7 +393,7 @@ fn generated(duts: &mut Vec<Dut>) -> Result<(), String> {
         let output =
             keywalk_gen::generate(&config).map_err(|error| format!("configuration `{}`: {error}", config.name))?;
         let mut add = |name: &str, doc: String, block: &str| {
-            let top = &if block.ends_with('x') { widest(block, &output.files) } else { block.to_owned() };
+            let top = &top_of(block, &output.files);
             if output.files.iter().all(|(file, _)| file.strip_suffix(".v") != Some(top.as_str())) {
                 let names: Vec<_> = output.files.iter().map(|(file, _)| file.as_str()).collect();
                 return Err(format!("module `{top}` is not generated; the files are: {}", names.join(", ")));
@@ -383,6 +406,7 @@ fn generated(duts: &mut Vec<Dut>) -> Result<(), String> {
                 is_engine: top == ENGINE,
                 is_covered: false,
                 config: Some(config.clone()),
+                has_mutants: false,
             });
             Ok(())
         };
@@ -407,8 +431,20 @@ fn add_covered(duts: &mut Vec<Dut>) -> Result<(), String> {
         is_engine: small.is_engine,
         is_covered: true,
         config: small.config.clone(),
+        has_mutants: false,
     });
     Ok(())
+}
+
+/// Whether a module has a test of its own in that configuration, or is tested with the engine alone.
+pub fn is_tested(module: &str, configuration: &str, files: &[(String, String)]) -> bool {
+    let tops = BLOCKS.iter().filter(|(_, _, name)| *name == configuration).map(|(_, block, _)| top_of(block, files));
+    tops.chain([ENGINE.into(), CORE.into()]).any(|top| top == module)
+}
+
+/// The module that a block of [`BLOCKS`] is.
+fn top_of(block: &str, files: &[(String, String)]) -> String {
+    if block.ends_with('x') { widest(block, files) } else { block.to_owned() }
 }
 
 /// The module whose name is that prefix with the highest number behind it; the prefix where there is none.
@@ -440,6 +476,7 @@ fn hand_written(duts: &mut Vec<Dut>) -> Result<(), String> {
             is_engine: false,
             is_covered: false,
             config: None,
+            has_mutants: false,
             name,
         });
     }
@@ -475,6 +512,7 @@ fn plant(faults: &[PlantedFault], duts: &mut Vec<Dut>) -> Result<(), String> {
             is_engine: original.is_engine,
             is_covered: false,
             config: original.config.clone(),
+            has_mutants: false,
         };
         duts.push(faulty);
     }

@@ -131,6 +131,10 @@ pub fn model(verilator: &Verilator, dut: &Dut, cache: &Cache) -> Result<Model, S
             command.arg("--trace");
         }
         command.args(files.iter().filter(|(name, _)| name.ends_with(".vlt")).map(|(name, _)| source.join(name)));
+        // A fault may make a comparison that is always true.
+        if dut.has_mutants {
+            command.arg("-Wno-fatal");
+        }
         command.arg("-y").arg(&source).arg(source.join(format!("{}.v", dut.top)));
         let output = command.output().map_err(|error| format!("{}: {error}", verilator.program))?;
         if !output.status.success() {
@@ -142,7 +146,7 @@ pub fn model(verilator: &Verilator, dut: &Dut, cache: &Cache) -> Result<Model, S
         }
         let ports = bindings::ports(&read(&work.join(format!("{prefix}.h")))?)?;
         let shim = work.join(format!("{prefix}__shim.cpp"));
-        write(&shim, &bindings::shim(&dut.name, &ports, dut.is_covered))?;
+        write(&shim, &bindings::shim(dut, &ports))?;
 
         let lists = read(&work.join(format!("{prefix}_classes.mk")))?;
         let paths = |variables: &[&str]| -> Vec<PathBuf> {
@@ -156,7 +160,9 @@ pub fn model(verilator: &Verilator, dut: &Dut, cache: &Cache) -> Result<Model, S
         };
         let mut fast = paths(&["VM_CLASSES_FAST", "VM_SUPPORT_FAST"]);
         fast.push(shim);
-        let mut objects = compile(if dut.is_engine && !dut.is_covered { 3 } else { 1 }, fast)?;
+        // Most mutants are found in no time, and every one costs time here.
+        let is_fast = dut.is_engine && !dut.is_covered && !dut.has_mutants;
+        let mut objects = compile(if is_fast { 3 } else { 1 }, fast)?;
         objects.extend(compile(0, paths(&["VM_CLASSES_SLOW", "VM_SUPPORT_SLOW"]))?);
         archive(verilator, &library_name, &objects, work)?;
         let runtime_files: Vec<_> = ["VM_GLOBAL_FAST", "VM_GLOBAL_SLOW"]

@@ -37,6 +37,7 @@
 
 pub mod bits;
 pub mod dut;
+pub mod mutant;
 
 mod axi_lite;
 mod axi_read;

@@ -1525,7 +1525,7 @@ fn a_pointer_that_comes_twice_takes_no_place_of_another() -> Result<(), Error> {
                 let regions: Vec<_> = (0..ways)
                     .map(|number| {
                         // Of one set, and otherwise anywhere.
-                        let mpt_index = random.random_range(0..1 << 17) << 7 | round % 128;
+                        let mpt_index = (random.random_range(0..1 << 17) << 7) | (round % 128);
                         let root = u64::from(1000 * u32::from(hop) + 10 * round + number) << 40;
                         let count = if hop == 2 { 512 } else { 1 << 18 };
                         Walk { owner: Owner { mpt_index, epoch, ..OWNER }, count, ..Walk::plain(hop, root, 0) }

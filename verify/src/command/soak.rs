@@ -33,7 +33,7 @@ pub struct SoakArgs {
     #[arg(long, value_name = "SECONDS")]
     time: Option<u64>,
     /// Run only every Nth case, from the Ith on: shards 1/N to N/N together run all of them.
-    #[arg(long, value_name = "I/N", value_parser = parse_shard, default_value = "1/1")]
+    #[arg(long, value_name = "I/N", value_parser = super::parse_shard, default_value = "1/1")]
     shard: (u64, u64),
     /// Cases that run at the same time. [default: one per processor]
     #[arg(long, value_name = "N")]
@@ -73,14 +73,6 @@ fn parse_keep(text: &str) -> Result<Keep, String> {
 fn parse_calm(text: &str) -> Result<Calm, String> {
     let names = Calm::ALL.map(Calm::name).join(", ");
     Calm::ALL.into_iter().find(|calm| calm.name() == text).ok_or_else(|| format!("there are {names}"))
-}
-
-fn parse_shard(text: &str) -> Result<(u64, u64), String> {
-    let numbers = text.split_once('/').map(|(shard, shards)| (shard.parse::<u64>(), shards.parse::<u64>()));
-    match numbers {
-        Some((Ok(shard), Ok(shards))) if (1..=shards).contains(&shard) => Ok((shard - 1, shards)),
-        _ => Err("legal is I/N with 1 <= I <= N".into()),
-    }
 }
 
 fn plan(args: &SoakArgs) -> Result<Plan, Refusal> {
