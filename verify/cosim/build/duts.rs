@@ -292,6 +292,34 @@ const LATE_SYNCHRONISERS: &[(&str, &str)] =
 const SHELLS: &[(&str, u32, u32)] =
     &[("shell", 512, 512), ("shell_wider_4", 128, 512), ("shell_wider_2", 256, 512), ("shell_narrower", 512, 256)];
 
+/// Faults of the shell that the tests must find.
+const PLANTED_FAULTS_OF_SHELLS: &[PlantedFault] = &[
+    PlantedFault {
+        name: "shell_forgets",
+        doc: "`shell` that starts again before old requests are answered.",
+        of: "shell",
+        file: "reset_link.v",
+        from: "pcie_settled & drained",
+        to: "pcie_settled & (drained | 1'b1)",
+    },
+    PlantedFault {
+        name: "shell_keeps_half",
+        doc: "`shell` whose link does not empty the queues' halves on the engine's side.",
+        of: "shell",
+        file: "reset_link.v",
+        from: "engine_clear = ~is_running & is_acknowledged;",
+        to: "engine_clear = 1'b0 & is_acknowledged;",
+    },
+    PlantedFault {
+        name: "shell_abandons_bursts",
+        doc: "`shell` that does not finish started bursts of writes.",
+        of: "shell",
+        file: "host_port.v",
+        from: "& (w_valid | ~up)",
+        to: "& w_valid",
+    },
+];
+
 /// Shells and their queues.
 fn shells(duts: &mut Vec<Dut>) -> Result<(), String> {
     for (name, engine_data_bits, pcie_data_bits) in SHELLS {
@@ -323,7 +351,7 @@ fn shells(duts: &mut Vec<Dut>) -> Result<(), String> {
     for (name, of) in LATE_SYNCHRONISERS {
         late(name, of, duts)?;
     }
-    Ok(())
+    plant(PLANTED_FAULTS_OF_SHELLS, duts)
 }
 
 /// Adds the copy of a design with late synchronisers.
