@@ -8,7 +8,7 @@
 //! that is about to be read is offered on channel `start`, ready/valid, and is read when it is taken; its old value, or that
 //! there is none, comes as pulse `old_valid` with `old_value` and `old_is_bad`.
 //!
-//! **Latency and throughput.** Six cycles from a segment to `arvalid`; seven from a beat that fills one of the packet to that;
+//! **Latency and throughput.** Five cycles from a segment to `arvalid`; seven from a beat that fills one of the packet to that;
 //! one beat per cycle. A response whose last beat fills one beat of the packet and begins another takes a cycle more.
 //!
 //! **Timing.** The fill of the beat that is being packed is kept in one stage, the bytes turn in two, and are merged with
