@@ -6,8 +6,8 @@
 //! **Handshake.** Channel `start` in, ready/valid: an atomic is read in the cycle in which it is taken. Pulse `old_valid` with `old_value` and `old_is_bad` in the order of the starts. Channel
 //! `operands` in and channel `write` out, ready/valid. Pulse `ended`: the oldest atomic has been answered.
 //!
-//! **Latency and throughput.** One cycle until an atomic may be read; six from its old value, if its operands are there, to its write; one per
-//! two cycles.
+//! **Latency and throughput.** One cycle until an atomic may be read; six from its old value, if its operands are there, to
+//! its write; one per two cycles.
 //!
 //! **Timing.** The sum of 64 bits and the comparison are made between registers of their own.
 //!

@@ -49,7 +49,7 @@ impl BurstCutter {
         let last = b.register("last_byte", last_bits);
         let is_loaded = (is_open.value & (!out_valid.value | burst_ready)).named("advance");
         let remaining = last.value.high_bits(last_bits - block_bits);
-        let is_final = (segment.is_empty | remaining.none()).named("is_final");
+        let is_final = (segment.is_empty | remaining.none_wide()).named("is_final");
         let end = last.value.low_bits(block_bits);
         is_open.next(load | (is_open.value & !(is_loaded & is_final)));
         block.next(load.mux(input.pa.high_bits(64 - block_bits), block.value + is_loaded.resize(64 - block_bits)));

@@ -5,7 +5,8 @@
 //!
 //! **Handshake.** Channels `read_outcome` and `write_outcome` in, channels `completion` and `done` out, ready/valid.
 //!
-//! **Latency and throughput.** Two or three cycles; one report per two cycles of either kind.
+//! **Latency and throughput.** Two cycles from the one in which an outcome is taken; one report per two cycles of either
+//! kind.
 //!
 //! **Timing.** A select of two in front of the queues.
 //!

@@ -7,7 +7,8 @@
 //! ready/valid; AXI4 channels `aw`, `w`, `b`, `ar` and `r`. Operations come in the order in which the engine accepted the
 //! requests, and so must the responses: the engine is one with `in_order`.
 //!
-//! **Latency and throughput.** Fourteen cycles from a segment to its read on the bus; one beat per cycle of reads and one of
+//! **Latency and throughput.** Eight cycles from a response to its read on the bus, and fourteen to its write, if that has one
+//! beat and its payload is there; one beat per cycle of reads and one of
 //! writes at the same time. On requests of 4 KiB that are not aligned to a beat, reads carry data in 64 of 65 cycles and writes
 //! in 64 of 66.
 //!

@@ -8,7 +8,7 @@
 //! that is about to be read is offered on channel `start`, ready/valid, and is read when it is taken; its old value, or that
 //! there is none, comes as pulse `old_valid` with `old_value` and `old_is_bad`.
 //!
-//! **Latency and throughput.** Six cycles from a segment to `arvalid`; seven from a beat that fills one of the packet to that;
+//! **Latency and throughput.** Five cycles from a segment to `arvalid`; seven from a beat that fills one of the packet to that;
 //! one beat per cycle. A response whose last beat fills one beat of the packet and begins another takes a cycle more.
 //!
 //! **Timing.** The fill of the beat that is being packed is kept in one stage, the bytes turn in two, and are merged with
@@ -29,8 +29,6 @@ use crate::mover_records::{AtomicStart, KIND_BITS, Kind, Lanes, MoverOutcome, Mo
 use crate::prim::{
     Count, Design, Fifo, Signal, delay_record, hold_record, input_channel, output_channel, register_record,
 };
-use keywalk_contract::mover::MOVER_STATUS_BITS;
-use keywalk_contract::status::STATUS_BITS;
 use keywalk_contract::{Config, MoverStatus};
 
 /// Segments that wait to be cut.
@@ -41,14 +39,6 @@ crate::record! {
     struct Landing(config) {
         /// As in the burst.
         kind: KIND_BITS,
-        /// As in the burst.
-        tag: config.tag_bits,
-        /// As in the burst.
-        function: config.function_bits,
-        /// As in the burst.
-        status: MOVER_STATUS_BITS,
-        /// As in the burst.
-        refusal: STATUS_BITS,
         /// As in the burst.
         last: 1,
         /// As in the burst.
@@ -104,7 +94,9 @@ impl MoverRead {
         let is_atomic = Kind::Atomic.of(burst.kind);
         let reads = config.mover_reads_in_flight;
         let read_bits = reads.trailing_zeros();
+        // Two queues side by side, both narrow enough for LUT RAM: block RAM is slow in front of the landing.
         let (bursts, current) = Fifo::new(design, b, "bursts", reads, Landing::widths(config));
+        let (names, name) = Fifo::new(design, b, "names", reads, MoverOutcome::widths(config));
         let depth = config.mover_read_depth();
         let beat_bits = depth.trailing_zeros() + 1;
         let used = b.register_reset("used_beats", beat_bits, 0);
@@ -127,10 +119,6 @@ impl MoverRead {
         issue.drive((issues_read | (offers_start & start_ready)).named("issued"));
         let landing = Landing {
             kind: burst.kind,
-            tag: burst.tag,
-            function: burst.function,
-            status: burst.status,
-            refusal: burst.refusal,
             last: burst.last,
             is_empty: burst.is_empty,
             first_byte: burst.first_byte,
@@ -138,6 +126,9 @@ impl MoverRead {
             beats: burst.beats,
         };
         bursts.push(issue.value, landing);
+        let known =
+            MoverOutcome { tag: burst.tag, function: burst.function, status: burst.status, refusal: burst.refusal };
+        names.push(issue.value, known);
         let further_beats = burst.is_empty.mux(b.literal(0, burst.beats.width()), burst.beats).resize(beat_bits);
         let added = issue.value.repeat(beat_bits) & (further_beats + 1);
         ar_valid.next((issue.value & !burst.is_empty) | (ar_valid.value & !arready));
@@ -170,6 +161,7 @@ impl MoverRead {
         let burst_ends = (lands & is_last).named("burst_ends");
         landed.drive(burst_ends);
         bursts.pop(burst_ends | ends_empty);
+        names.pop(burst_ends | ends_empty);
 
         // a: the beat, and which of its bytes count.
         let advance = !flush.value;
@@ -185,9 +177,7 @@ impl MoverRead {
         let a_has_data = lands.hold("a_has_data", advance);
         let a_error = (lands & rerror).hold("a_error", advance);
         let a_data = hold_record(rdata, "a", advance);
-        let known =
-            MoverOutcome { tag: burst.tag, function: burst.function, status: burst.status, refusal: burst.refusal };
-        let a = hold_record(known, "a_known", advance);
+        let a = hold_record(name.out, "a_known", advance);
         let a_kind = burst.kind.hold("a_kind", advance);
 
         // b: where they go in the packet.

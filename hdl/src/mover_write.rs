@@ -7,8 +7,8 @@
 //! **Handshake.** Channels `segment` and `payload` in, channels `burst` and `beat` out, ready/valid. `payload` has one
 //! packet for each response; bytes without `keep` come behind all others and in a packet's last beat only.
 //!
-//! **Latency and throughput.** Nine cycles from a segment, if its payload is there, to its burst, and one for each further
-//! beat; one beat per cycle.
+//! **Latency and throughput.** Ten cycles from a segment, if its payload is there, to its burst, and one for each further
+//! beat; one beat per cycle, and one cycle without any behind a segment whose last burst has one beat.
 //!
 //! **Timing.** The payload that is left over is counted in one stage, the bytes are selected in the same, turn in two, and
 //! strobes are made in the last of these.

@@ -7,7 +7,7 @@
 //! when it comes. AXI4 channels `aw`, `w` and `b`, whose ready, like `atomic_valid`, reaches that of `burst`, `beat` and `atomic`
 //! combinationally, and there the queues of other blocks. Pulse `atomic_ended`: an atomic has been answered.
 //!
-//! **Latency and throughput.** One cycle from a burst to `awvalid`, four to `wvalid`; three from a response to its outcome; one
+//! **Latency and throughput.** One cycle from a burst to `awvalid`, three to `wvalid`; three from an answer to its outcome; one
 //! beat per cycle, one burst per cycle.
 //!
 //! **Timing.** A select of two in front of the registers of W.

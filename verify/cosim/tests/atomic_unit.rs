@@ -145,7 +145,7 @@ fn carried_out(atomics: &[Atomic]) -> BTreeMap<u64, u64> {
 }
 
 fn any_atomic(random: &mut ChaCha8Rng, words: u64) -> Atomic {
-    let small = |random: &mut ChaCha8Rng| random.random_range(0..3u64) << random.random_range(0..2) * 63;
+    let small = |random: &mut ChaCha8Rng| random.random_range(0..3u64) << (63 * random.random_range(0..2));
     Atomic {
         // Words that differ in any bit.
         word: (1 << (random.random_range(0..words) * 60 / words)) - 1,

@@ -894,7 +894,7 @@ fn latencies_are_as_documented() -> Result<(), Error> {
             cycles_to(&mut mover, &format!("{MEMORY_PORT}_arvalid"), &Job::new(Operation::RemoteRead, &[(at, 8)]))?;
         let job = Job::write(&[(at, 8)], &mut mover.random);
         let write = cycles_to(&mut mover, &format!("{MEMORY_PORT}_awvalid"), &job)?;
-        assert_eq!((read, write), (8, 13), "{}", design.name);
+        assert_eq!((read, write), (8, 14), "{}", design.name);
     }
     Ok(())
 }

@@ -197,7 +197,7 @@ fn a_reset_at_any_moment_leaves_a_working_block() -> Result<(), Error> {
 
 /// From a segment whose payload is there to its burst, as documented.
 #[test]
-fn a_burst_comes_nine_cycles_after_its_segment_and_one_for_each_further_beat() -> Result<(), Error> {
+fn a_burst_comes_ten_cycles_after_its_segment_and_one_for_each_further_beat() -> Result<(), Error> {
     for beats in [1, 4] {
         let mut write = Write::new(6, Stall::NEVER)?;
         let (segment, burst) = (write.segment, write.burst);
@@ -208,7 +208,7 @@ fn a_burst_comes_nine_cycles_after_its_segment_and_one_for_each_further_beat() -
         write.bench.run_until("a burst", 50, |bench| !bench[burst].is_empty())?;
         let accepted = write.bench[segment].pop_acceptance().expect("it was accepted");
         let valid = write.bench[burst].pop().expect("there is one").valid_cycle;
-        assert_eq!(valid - accepted, 9 + beats - 1);
+        assert_eq!(valid - accepted, 10 + beats - 1);
     }
     Ok(())
 }
