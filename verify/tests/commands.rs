@@ -12,7 +12,7 @@ use keywalk_contract::{
 use keywalk_cosim::{self as cosim, Engine, EngineOptions, Invalidation, LineMemory, Setup, dut};
 use keywalk_image::{LINE_BYTES, PAGE_BYTES, SparseMemory};
 use keywalk_model::{
-    BusError, Controls, Descriptor, Device, Geometry, Memory, MemoryMut, MptEntry, Request, TableSet, WorkRequest,
+    BusError, Descriptor, Device, Geometry, Memory, MemoryMut, MptEntry, Request, TableSet, WorkRequest,
 };
 use keywalk_verify::hardware;
 use rand::seq::IndexedRandom;

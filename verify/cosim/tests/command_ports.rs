@@ -155,6 +155,8 @@ struct Shared {
     core_answers: Handle<StreamDriver>,
     user_answers: Handle<StreamSink>,
     owed_max: usize,
+    /// Requests of the unit so far.
+    pushed: u64,
 }
 
 impl Shared {
@@ -190,16 +192,23 @@ impl Shared {
             user_answers: bench.sink(answers, idle)?,
             watch: bench.add(watch),
             owed_max,
+            pushed: 0,
         })
     }
 
-    fn push_all(&self, bench: &mut Bench, random: &mut ChaCha8Rng) -> Result<(), Error> {
-        push(bench, self.user, USERS, random)?;
-        push(bench, self.unit, UNITS, random)
+    /// Queues everything of the user, and of the unit what it does next: it does one thing at a time.
+    fn begin(&mut self, bench: &mut Bench, random: &mut ChaCha8Rng) -> Result<(), Error> {
+        bench[self.watch].answered = [0; 2];
+        self.pushed = 0;
+        push(bench, self.user, USERS, random)
     }
 
     /// Answers what the core has accepted, some cycles later.
-    fn answer(&self, bench: &mut Bench, random: &mut ChaCha8Rng) {
+    fn answer(&mut self, bench: &mut Bench, random: &mut ChaCha8Rng) -> Result<(), Error> {
+        if bench[self.watch].answered[1] == self.pushed && self.pushed < UNITS {
+            push(bench, self.unit, 1, random)?;
+            self.pushed += 1;
+        }
         while bench[self.core].pop().is_some() {
             let beat = bench[self.core_answers].blank();
             let due = bench.cycles() + random.random_range(1..30);
@@ -208,6 +217,7 @@ impl Shared {
         while bench[self.user_answers].pop().is_some() {}
         let is_full = bench[self.watch].owed.len() + 1 >= self.owed_max;
         bench[self.core].set_stall(if is_full { Stall::percent(100).up_to(1000) } else { Stall::percent(30).up_to(5) });
+        Ok(())
     }
 
     fn is_done(&self, bench: &Bench) -> bool {
@@ -224,7 +234,7 @@ fn user_and_unit_share_the_ports_of_the_core() -> Result<(), Error> {
         // A user that never pauses, one that does, and one that is slow.
         let idle = [Stall::NEVER, Stall::percent(40).up_to(10), Stall::percent(80).up_to(40)][seed as usize % 3];
         let stalls = [idle, Stall::percent(30).up_to(5), Stall::percent(70).up_to(60)];
-        let lookups = Shared::new(
+        let mut lookups = Shared::new(
             &mut bench,
             stalls,
             ["context_request", "lookup"],
@@ -233,7 +243,7 @@ fn user_and_unit_share_the_ports_of_the_core() -> Result<(), Error> {
             true,
             16,
         )?;
-        let fences = Shared::new(
+        let mut fences = Shared::new(
             &mut bench,
             stalls,
             ["invalidate", "fence"],
@@ -265,17 +275,15 @@ fn user_and_unit_share_the_ports_of_the_core() -> Result<(), Error> {
         bench.reset(2)?;
         // The first time a reset comes in the middle, and everything begins again.
         for round in 0..2 {
-            for shared in [&lookups, &fences] {
-                bench[shared.watch].answered = [0; 2];
-                shared.push_all(&mut bench, &mut random)?;
-            }
+            lookups.begin(&mut bench, &mut random)?;
+            fences.begin(&mut bench, &mut random)?;
             bench[reads].accepted = [0; 2];
             push(&mut bench, core_reads, USERS, &mut random)?;
             push(&mut bench, unit_reads, UNITS, &mut random)?;
             let start = bench.cycles();
             loop {
-                lookups.answer(&mut bench, &mut random);
-                fences.answer(&mut bench, &mut random);
+                lookups.answer(&mut bench, &mut random)?;
+                fences.answer(&mut bench, &mut random)?;
                 while bench[bus].pop().is_some() {}
                 bench.cycle()?;
                 if round == 0 && bench.cycles() - start == 500 {
