@@ -337,7 +337,9 @@ fn shells(duts: &mut Vec<Dut>) -> Result<(), String> {
                 top: top.into(),
                 files: shell.files_of(top),
                 is_engine: false,
+                is_covered: false,
                 config: None,
+                has_mutants: false,
             });
         };
         add(name, format!("The shell, engine {engine_data_bits} bits, PCIe {pcie_data_bits} bits."), "keywalk_shell");
@@ -388,7 +390,9 @@ fn late(name: &str, of: &str, duts: &mut Vec<Dut>) -> Result<(), String> {
         top: original.top.clone(),
         files,
         is_engine: false,
+        is_covered: false,
         config: None,
+        has_mutants: false,
     };
     duts.push(copy);
     Ok(())
