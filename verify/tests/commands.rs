@@ -634,7 +634,8 @@ impl Run {
     /// Lines that the object of a command occupies become unreadable or unwritable, or those of a buffer's page.
     fn break_some_lines(&mut self) {
         let table = self.pick(&[Table::Qpc, Table::Cqc, Table::Mpt, Table::Mpt, Table::Mpt, Table::Srqc]);
-        let chunk = self.pick(&self.places[&table].chunks[..3].to_vec()).expect("it is reachable");
+        let chunks = self.places[&table].chunks[..3].to_vec();
+        let chunk = self.pick(&chunks).expect("it is reachable");
         let buffer = self.pick(&self.buffers.clone());
         let is_write = self.chance(70);
         let (page, step) = if self.chance(80) { (chunk, self.random.random_range(1..=3)) } else { (buffer, 1) };
