@@ -167,7 +167,7 @@ do-mutants-sample:
 # survives for a reason is in .cargo/mutants.toml. What was found is not tried again until `rm -r build/mutants-model`.
 do-mutants-model:
 	mkdir -p build/mutants-model
-	PATH="$(CURDIR)/build/cargo/bin:$$PATH" $(CARGO) mutants -p keywalk-model --iterate --output build/mutants-model || [ $$? = 3 ]
+	PATH="$(CURDIR)/build/cargo/bin:$$PATH" env -u CARGO_TARGET_DIR $(CARGO) mutants -p keywalk-model --iterate --output build/mutants-model || [ $$? = 3 ]
 
 clean:
 	rm -rf build
