@@ -88,6 +88,9 @@ struct Packet {
     ends_late: bool,
 }
 
+/// A completion: tag, function, status and refusal.
+type Completion = (u64, u64, u8, u8);
+
 /// What is expected of a job.
 struct Outcome {
     status: MoverStatus,
@@ -167,9 +170,6 @@ fn carry_out(job: &Job, memory: &mut ByteMemory, faults: &BTreeSet<u64>, config:
     }
     Outcome { status: refused, packet: None }
 }
-
-/// Tag, function, status, and the bus's answer, of a job that ends.
-type Ending = (u64, u64, u8, u8);
 
 struct Mover {
     bench: Bench,
@@ -306,7 +306,7 @@ impl Mover {
     /// Offers jobs, waits for all of their outcomes and packets, and compares everything. Gives the cycles that it took.
     fn run(&mut self, jobs: &[Job]) -> Result<u64, Error> {
         // Reads, writes and atomics each end in order.
-        let mut order: BTreeMap<(bool, bool), VecDeque<Ending>> = BTreeMap::new();
+        let mut order: BTreeMap<(bool, bool), VecDeque<Completion>> = BTreeMap::new();
         let mut packets = Vec::new();
         let start = self.bench.cycles();
         for job in jobs {
