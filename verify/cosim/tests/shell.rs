@@ -367,7 +367,7 @@ impl Shell {
                 let piece = first / PIECE_BYTES + lane as u64;
                 assert_eq!(data, content(piece), "beat {} of {burst:x?}, lane {lane}", burst.done);
             }
-            let resp = u128::from(burst.address / AREA_BYTES % 5 == 0) * SLVERR;
+            let resp = u128::from((burst.address / AREA_BYTES).is_multiple_of(5)) * SLVERR;
             assert_eq!(received.get("resp")?, resp, "{burst:x?}");
             burst.done += 1;
             assert_eq!(received.get("last")?, u128::from(burst.done == burst.beats), "{burst:x?}");
@@ -431,7 +431,7 @@ impl Shell {
             for number in 0..burst.beats {
                 let mut beat = host.r.blank();
                 beat.set("id", burst.done.into())?;
-                beat.set("resp", u128::from(burst.address / AREA_BYTES % 5 == 0) * SLVERR)?;
+                beat.set("resp", u128::from((burst.address / AREA_BYTES).is_multiple_of(5)) * SLVERR)?;
                 beat.set("last", u128::from(number + 1 == burst.beats))?;
                 let piece = (first + number * host.beat_bytes) / PIECE_BYTES;
                 let data: Vec<u128> = (0..host.beat_bytes / PIECE_BYTES).map(|lane| content(piece + lane)).collect();
