@@ -192,3 +192,58 @@ sizes! {
     32 x 523: 5, 6;
     32 x 576: 5, 6;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Small = AsyncFifo<8, 2, 3>;
+    const WORDS: u64 = 40;
+
+    #[test]
+    fn words_pass_in_order_in_the_simulator_of_rust_hdl() {
+        let mut simulation = Simulation::new();
+        simulation.add_clock(5, |x: &mut Box<Small>| x.write_clock.next = !x.write_clock.val());
+        simulation.add_clock(7, |x: &mut Box<Small>| x.read_clock.next = !x.read_clock.val());
+        simulation.add_testbench(|mut sim: Sim<Small>| {
+            let mut x = sim.init()?;
+            for word in 0..WORDS {
+                x.write_data.next = word.to_bits();
+                x.write_valid.next = true;
+                loop {
+                    wait_clock_false!(sim, write_clock, x);
+                    let is_ready = x.write_ready.val();
+                    wait_clock_true!(sim, write_clock, x);
+                    if is_ready {
+                        break;
+                    }
+                }
+            }
+            x.write_valid.next = false;
+            sim.done(x)
+        });
+        simulation.add_testbench(|mut sim: Sim<Small>| {
+            let mut x = sim.init()?;
+            x.read_ready.next = true;
+            let mut expected = 0_u64;
+            while expected < WORDS {
+                wait_clock_false!(sim, read_clock, x);
+                if x.read_valid.val() {
+                    sim_assert_eq!(sim, x.read_data.val(), expected.to_bits::<8>(), x);
+                    expected += 1;
+                }
+                wait_clock_true!(sim, read_clock, x);
+            }
+            sim.done(x)
+        });
+        let mut queue = Small::new(2);
+        queue.connect_all();
+        simulation.run(Box::new(queue), 100_000).expect("every word comes, in order, before the time is over");
+    }
+
+    #[test]
+    fn a_size_that_is_not_listed_is_named() {
+        let error = module(8, 7, 3).expect_err("8 words of 7 bits are not listed").to_string();
+        assert!(error.contains("async_fifo_8x7") && error.contains("(4, 14)"), "{error}");
+    }
+}

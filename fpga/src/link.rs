@@ -251,3 +251,34 @@ impl Logic for LevelCrossing {
         self.q.next = self.level_at_other.q.val();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_link_comes_up_and_comes_up_again_in_the_simulator_of_rust_hdl() {
+        let mut simulation = Simulation::new();
+        simulation.add_clock(5, |x: &mut Box<ResetLink>| x.engine_clock.next = !x.engine_clock.val());
+        simulation.add_clock(7, |x: &mut Box<ResetLink>| x.pcie_clock.next = !x.pcie_clock.val());
+        simulation.add_testbench(|mut sim: Sim<ResetLink>| {
+            let mut x = sim.init()?;
+            x.engine_reset_n.next = true;
+            x.pcie_reset_n.next = true;
+            x.drained.next = true;
+            for _ in 0..3 {
+                x = sim.watch(|x| x.engine_up.val() && x.pcie_up.val(), x)?;
+                // Shorter than a cycle.
+                x.engine_reset_n.next = false;
+                x = sim.wait(1, x)?;
+                x.engine_reset_n.next = true;
+                x = sim.watch(|x| !x.engine_up.val(), x)?;
+                x = sim.watch(|x| !x.pcie_up.val() && x.engine_clear.val() && x.pcie_clear.val(), x)?;
+            }
+            sim.done(x)
+        });
+        let mut link = ResetLink::new(3);
+        link.connect_all();
+        simulation.run(Box::new(link), 10_000).expect("the link comes up before the time is over");
+    }
+}

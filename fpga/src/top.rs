@@ -290,8 +290,19 @@ type Connections = Vec<(String, String)>;
 struct Netlist {
     wires: String,
     assigns: String,
+<<<<<<< HEAD
     /// Instance, module and connections.
     instances: Vec<(String, String, Connections)>,
+=======
+    instances: Vec<Instance>,
+}
+
+/// An instance with its connections: port and expression.
+struct Instance {
+    name: String,
+    module: String,
+    connections: Vec<(String, String)>,
+>>>>>>> shell
 }
 
 impl Netlist {
@@ -301,9 +312,12 @@ impl Netlist {
 
     fn connect(&mut self, instance: &str, module: &str, port: &str, expression: &str) {
         let connection = (port.to_owned(), expression.to_owned());
-        match self.instances.iter_mut().find(|(name, ..)| name == instance) {
-            Some((_, _, connections)) => connections.push(connection),
-            None => self.instances.push((instance.into(), module.into(), vec![connection])),
+        match self.instances.iter_mut().find(|known| known.name == instance) {
+            Some(known) => known.connections.push(connection),
+            None => {
+                let (name, module) = (instance.into(), module.into());
+                self.instances.push(Instance { name, module, connections: vec![connection] });
+            }
         }
     }
 }
@@ -477,10 +491,10 @@ fn print(config: &ShellConfig, net: Netlist) -> Module {
     text.push_str(&net.wires);
     text.push_str(&net.assigns);
     let mut instances = Vec::new();
-    for (instance, module, connections) in net.instances {
+    for Instance { name, module, connections } in net.instances {
         let lines: Vec<String> = connections.iter().map(|(port, to)| format!("        .{port}({to})")).collect();
-        let _ = writeln!(text, "    {module} {instance} (\n{}\n    );", lines.join(",\n"));
-        instances.push((instance, module));
+        let _ = writeln!(text, "    {module} {name} (\n{}\n    );", lines.join(",\n"));
+        instances.push((name, module));
     }
     text.push_str("endmodule\n");
     Module { name: TOP.into(), text, ports: ports.into_iter().map(|port| port.port).collect(), instances }

@@ -548,7 +548,7 @@ impl Run {
             }
             None => {}
         }
-        let pd = if opcode == WorkOpcode::BindWindow as u8 || self.chance(97) { pd } else { self.pick(&PDS) };
+        let pd = if opcode == WorkOpcode::BindWindow as u8 || self.chance(88) { pd } else { self.pick(&PDS) };
         WorkRequest {
             tag: self.random.random(),
             function: self.pick(&[0, 1]),

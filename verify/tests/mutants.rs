@@ -95,7 +95,9 @@ fn a_listed_mutant_must_exist() {
 #[test]
 #[cfg(not(feature = "mutants"))]
 fn a_build_without_mutants_says_how_to_make_one() {
-    let output = Command::new(env!("CARGO_BIN_EXE_keywalk-verify")).arg("mutants").output().expect("it starts");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_keywalk-verify"));
+    command.arg("mutants").current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+    let output = command.output().expect("it starts");
     assert_eq!(output.status.code(), Some(2));
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(stderr.contains("--features mutants"), "{stderr}");

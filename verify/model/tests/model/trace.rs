@@ -25,7 +25,7 @@ fn every_step_is_told_in_order() {
         "check hem_misaligned (mpt hop 1) holds: pointer 0x200000 against alignment 4096",
         "read mpt hop 1 at 0x2008c0, 64 bytes: 0xf8abcdef09",
         "entry st 0x1, pbl_hop_num 0x2, pd 0xabcdef, bind_en 0x1, atomic_en 0x1, rr_en 0x1, rw_en 0x1, lw_en \
-         0x1, bqp 0x1, mw_bind_qpn 0x55, bound_lkey 0x900, len 0x257040, lkey 0x12300, va 0x700000000800, \
+         0x1, bqp 0x1, mw_bind_qpn 0x55, bound_lkey 0x12300, len 0x257040, lkey 0x12300, va 0x700000000800, \
          pbl_size 0x258, pbl_ba 0x601ff",
         "check entry_state holds: st 1",
         "check entry_key holds: key 0x12300, lkey 0x12300",
