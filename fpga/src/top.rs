@@ -282,18 +282,11 @@ pub fn ports(config: &ShellConfig) -> Vec<TopPort> {
     ports
 }
 
-/// Port and expression of each connection of an instance.
-type Connections = Vec<(String, String)>;
-
 /// Connections of the instances, and the wires between them.
 #[derive(Default)]
 struct Netlist {
     wires: String,
     assigns: String,
-<<<<<<< HEAD
-    /// Instance, module and connections.
-    instances: Vec<(String, String, Connections)>,
-=======
     instances: Vec<Instance>,
 }
 
@@ -302,7 +295,6 @@ struct Instance {
     name: String,
     module: String,
     connections: Vec<(String, String)>,
->>>>>>> shell
 }
 
 impl Netlist {
