@@ -13,7 +13,7 @@
 //! takes less than 30 000 cycles. Mailbox and work requests take turns.
 //!
 //! **Timing.** Every stage of an instruction ends in a register: ROM, address, memory or port, operand, sum. The longest path is
-//! the 32-bit sum with its select.
+//! the choice of one of 64 ports.
 //!
 //! **Reset and flush.** Synchronous reset: mailbox, staged registers and whatever is under way are forgotten; a line that is being
 //! written may have been written or not. Commands wait until the copy of the tables' geometry is scrubbed.
