@@ -3,9 +3,11 @@
 use anyhow::Context;
 use clap::{Args, Parser, Subcommand};
 use keywalk_contract::Config;
+use keywalk_fpga::config::ShellConfig;
 use keywalk_gen::config_file::{self, LoadError, legal};
 use keywalk_gen::package::File;
 use keywalk_gen::presets::{self, PRESETS};
+use keywalk_gen::shell::{self, ShellError};
 use keywalk_gen::{GenerateError, Output, directory, manifest, package};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -30,7 +32,8 @@ struct Command {
 
 #[derive(Subcommand)]
 enum Action {
-    /// Writes one Verilog file per module, keywalk.f, manifest.json, registers.md, keywalk_regs.h and keywalk_regs.rs.
+    /// Writes one Verilog file per module, keywalk.f and keywalk_mover.f, manifest.json, registers.md, keywalk_regs.h and
+    /// keywalk_regs.rs.
     #[command(after_help = EXIT_CODES, after_long_help = rtl_long_help())]
     Rtl(Rtl),
     /// Writes registers.md, keywalk_regs.h and keywalk_regs.rs, which are the same for every configuration.
@@ -40,6 +43,9 @@ enum Action {
         #[arg(long, value_name = "DIR", default_value = "build/docs")]
         out: PathBuf,
     },
+    /// Writes the shell between the engine and a card's PCIe IP: Verilog, constraints, waivers, manifest.json, shell.md.
+    #[command(after_help = EXIT_CODES)]
+    Shell(ShellArguments),
     /// Checks a configuration file and writes nothing.
     #[command(after_help = EXIT_CODES)]
     Check {
@@ -63,6 +69,25 @@ struct Rtl {
 }
 
 const DEFAULT_OUT: &str = "build/rtl";
+
+#[derive(Args)]
+struct ShellArguments {
+    /// Bits of data of the engine's memory port: 128, 256 or 512.
+    #[arg(long, value_name = "BITS", default_value_t = ShellConfig::default().engine_data_bits)]
+    engine_data_bits: u32,
+    /// Bits of data of the PCIe IP's ports: 256 or 512.
+    #[arg(long, value_name = "BITS", default_value_t = ShellConfig::default().pcie_data_bits)]
+    pcie_data_bits: u32,
+    /// Stages of every synchroniser: 2 to 4.
+    #[arg(long, value_name = "NUMBER", default_value_t = ShellConfig::default().stages)]
+    stages: u32,
+    /// An interrupt that is pending for 2 to this power cycles of the PCIe clock is sent again: 8 to 32.
+    #[arg(long, value_name = "NUMBER", default_value_t = ShellConfig::default().interrupt_repeat_log2)]
+    interrupt_repeat_log2: u32,
+    /// Directory to write into; made where it does not exist. Files of others in it are kept.
+    #[arg(long, value_name = "DIR", default_value = "build/shell")]
+    out: PathBuf,
+}
 
 #[derive(Args, Default)]
 #[group(multiple = false)]
@@ -110,6 +135,37 @@ fn rtl(arguments: Rtl) -> anyhow::Result<String> {
     directory::install(&arguments.out, &files)?;
     let summary = summary(&output, &files, &arguments.out);
     Ok(format!("{summary}{:<16}{:.2} s\n", "time", start.elapsed().as_secs_f64()))
+}
+
+fn shell(arguments: &ShellArguments) -> anyhow::Result<String> {
+    let config = ShellConfig {
+        engine_data_bits: arguments.engine_data_bits,
+        pcie_data_bits: arguments.pcie_data_bits,
+        stages: arguments.stages,
+        interrupt_repeat_log2: arguments.interrupt_repeat_log2,
+    };
+    let shell = shell::generate(&config).map_err(|error| match error {
+        ShellError::Config(_) => Illegal(error.into()).into(),
+        ShellError::Emit(_) | ShellError::Generate(_) => {
+            anyhow::Error::from(error).context("this is a fault of keywalk-gen, please report it")
+        }
+    })?;
+    let files = shell.package();
+    directory::install(&arguments.out, &files)?;
+    let lines = shell.verilog.iter().map(|(_, text)| text.lines().count() as u64).sum();
+    Ok(format!(
+        "{:<16}{}\n{:<16}{}\n{:<16}{}\n{:<16}{}\n{:<16}{}\n",
+        "top module",
+        keywalk_fpga::top::TOP,
+        "directory",
+        arguments.out.display(),
+        "files",
+        files.len(),
+        "modules",
+        shell.modules.len(),
+        "lines",
+        grouped(lines)
+    ))
 }
 
 /// A number with its thousands set apart.
@@ -202,6 +258,7 @@ fn run(command: Command) -> anyhow::Result<String> {
         None => rtl(Rtl { source: Source::default(), out: DEFAULT_OUT.into() }),
         Some(Action::Rtl(arguments)) => rtl(arguments),
         Some(Action::Docs { out }) => docs(&out),
+        Some(Action::Shell(arguments)) => shell(&arguments),
         Some(Action::Check { config }) => {
             let name = load(&config)?.name;
             Ok(format!("{}: configuration `{name}` is legal\n", config.display()))

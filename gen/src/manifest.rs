@@ -1,9 +1,10 @@
 //! The manifest: everything about a generated engine that a tool may want to know without reading Verilog.
 
 use crate::config_file::legal;
+use crate::shell::Shell;
 use crate::{ModuleInfo, Output, latency};
 use keywalk_contract::ports::{self, Direction, StreamPort};
-use keywalk_contract::{Config, regs};
+use keywalk_contract::{Config, mover, regs};
 use keywalk_hdl::csr;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -142,6 +143,8 @@ struct Manifest<'a> {
     parameters: Vec<Parameter>,
     derived: BTreeMap<&'static str, u32>,
     streams: Vec<StreamEntry>,
+    mover_top: &'a str,
+    mover_streams: Vec<StreamEntry>,
     modules: Vec<ModuleEntry<'a>>,
 }
 
@@ -164,8 +167,8 @@ fn direction(is_input: bool) -> &'static str {
     if is_input { "input" } else { "output" }
 }
 
-fn module_entry<'a>(module: &'a ModuleInfo, top: &str) -> ModuleEntry<'a> {
-    let implied: &[&str] = if module.name == top { &[] } else { &["clk", "reset_n"] };
+fn module_entry(module: &ModuleInfo, has_implied_ports: bool) -> ModuleEntry<'_> {
+    let implied: &[&str] = if has_implied_ports { &["clk", "reset_n"] } else { &[] };
     let implied = implied.iter().map(|name| PortEntry { name, direction: direction(true), width_bits: 1 });
     let ports = module.ports.iter().map(|port| PortEntry {
         name: &port.name,
@@ -193,8 +196,8 @@ fn module_entry<'a>(module: &'a ModuleInfo, top: &str) -> ModuleEntry<'a> {
     }
 }
 
-fn stream_entry(stream: &StreamPort, output: &Output) -> StreamEntry {
-    let top = output.modules.iter().find(|module| module.name == output.top);
+fn stream_entry(stream: &StreamPort, output: &Output, top: &str) -> StreamEntry {
+    let top = output.modules.iter().find(|module| module.name == top);
     let core = top.and_then(|top| top.instances.first());
     let core = core.and_then(|core| output.modules.iter().find(|module| module.name == core.module));
     let used_bits = |name: String| {
@@ -243,8 +246,32 @@ pub fn text(output: &Output, files: &[(String, String)]) -> String {
             })
             .collect(),
         derived: derived(config),
-        streams: ports::streams(config).map(|stream| stream_entry(stream, output)).collect(),
-        modules: output.modules.iter().map(|module| module_entry(module, &output.top)).collect(),
+        streams: ports::streams(config).map(|stream| stream_entry(stream, output, &output.top)).collect(),
+        mover_top: &output.mover_top,
+        mover_streams: mover::STREAMS.iter().map(|stream| stream_entry(stream, output, &output.mover_top)).collect(),
+        modules: output.modules.iter().map(|module| module_entry(module, !output.is_top(&module.name))).collect(),
+    })
+}
+
+#[derive(Serialize)]
+struct ShellManifest<'a> {
+    #[serde(flatten)]
+    index: Index,
+    top: &'a str,
+    configuration: BTreeMap<&'static str, u32>,
+    modules: Vec<ModuleEntry<'a>>,
+}
+
+/// The text of the manifest of a shell whose files, name and text, are the given ones.
+#[must_use]
+pub fn shell_text(shell: &Shell, files: &[(String, String)]) -> String {
+    let config = &shell.config;
+    json(&ShellManifest {
+        index: Index::new(files),
+        top: keywalk_fpga::top::TOP,
+        configuration: config.fields().into_iter().collect(),
+        // Modules of the shell name their clocks and resets among their ports, those made with kaze do not.
+        modules: shell.modules.iter().map(|module| module_entry(module, shell.has_implied_ports(module))).collect(),
     })
 }
 

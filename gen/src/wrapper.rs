@@ -24,6 +24,15 @@ pub struct TopPort {
     pub doc: String,
 }
 
+/// Adds the ports of a stream: name, bits, whether the module receives it, and meaning.
+pub(crate) fn stream_ports(stream: &StreamPort, add: &mut dyn FnMut(&str, u32, bool, &str)) {
+    let is_input = stream.direction == Direction::In;
+    let doc = stream.layout.doc.trim();
+    add(&format!("{}_tdata", stream.axi_name), stream.layout.bytes * 8, is_input, doc);
+    add(&format!("{}_tvalid", stream.axi_name), 1, is_input, "");
+    add(&format!("{}_tready", stream.axi_name), 1, !is_input, "");
+}
+
 /// Ports of the top module in order.
 #[must_use]
 pub fn ports(config: &Config) -> Vec<TopPort> {
@@ -34,11 +43,7 @@ pub fn ports(config: &Config) -> Vec<TopPort> {
     add("aclk", 1, true, "clock");
     add("aresetn", 1, true, "synchronous reset, active low");
     for stream in ports::streams(config) {
-        let is_input = stream.direction == Direction::In;
-        let doc = stream.layout.doc.trim();
-        add(&format!("{}_tdata", stream.axi_name), stream.layout.bytes * 8, is_input, doc);
-        add(&format!("{}_tvalid", stream.axi_name), 1, is_input, "");
-        add(&format!("{}_tready", stream.axi_name), 1, !is_input, "");
+        stream_ports(stream, &mut add);
     }
     let id_bits = config.table_id_bits();
     for (name, width, is_input, doc) in [
@@ -114,7 +119,8 @@ pub fn ports(config: &Config) -> Vec<TopPort> {
     ports
 }
 
-fn range(width: u32) -> String {
+/// A declaration's range.
+pub(crate) fn range(width: u32) -> String {
     if width == 1 { String::new() } else { format!("[{}:0] ", width - 1) }
 }
 
@@ -131,6 +137,56 @@ fn part(stream: &StreamPort, field: &Field, width: u32) -> String {
         format!("{}_tdata[{}]", stream.axi_name, field.low)
     } else {
         format!("{}_tdata[{high}:{}]", stream.axi_name, field.low)
+    }
+}
+
+/// Connects the fields of streams with the core's ports: declares what the outgoing ones are made of in `text`, adds to
+/// `connections` pairs of core port and wire, and to `unused` the bits of incoming ones that the core has no port for.
+pub(crate) fn connect_streams(
+    streams: impl IntoIterator<Item = &'static StreamPort>,
+    inputs: &[Port],
+    outputs: &[Port],
+    text: &mut String,
+    connections: &mut Vec<(String, String)>,
+    unused: &mut Vec<String>,
+) {
+    let input_width = |name: &str| inputs.iter().find(|port| port.name == name).map(|port| port.width_bits);
+    let output_width = |name: &str| outputs.iter().find(|port| port.name == name).map(|port| port.width_bits);
+    for stream in streams {
+        for signal in ["valid", "ready"] {
+            connections.push((format!("{}_{signal}", stream.core_name), format!("{}_t{signal}", stream.axi_name)));
+        }
+        let mut parts = Vec::new();
+        for field in stream.layout.fields {
+            let name = format!("{}_{}", stream.core_name, field.name);
+            match stream.direction {
+                Direction::In => {
+                    let used = input_width(&name).unwrap_or(0);
+                    if used > 0 {
+                        connections.push((name, part(stream, field, used)));
+                    }
+                    if used < field.width {
+                        let rest = Field { low: field.low + used, ..*field };
+                        unused.push(part(stream, &rest, field.width - used));
+                    }
+                }
+                Direction::Out => {
+                    let used = output_width(&name).unwrap_or(0);
+                    if used > 0 {
+                        let _ = writeln!(text, "    wire {}{name};", range(used));
+                        connections.push((name.clone(), name.clone()));
+                        parts.push(name);
+                    }
+                    if used < field.width {
+                        parts.push(format!("{}'d0", field.width - used));
+                    }
+                }
+            }
+        }
+        if stream.direction == Direction::Out {
+            parts.reverse();
+            let _ = writeln!(text, "    assign {}_tdata = {{{}}};", stream.axi_name, parts.join(", "));
+        }
     }
 }
 
@@ -178,47 +234,10 @@ pub fn verilog(config: &Config, header: &str, core: &str, inputs: &[Port], outpu
     }
     text.push_str(");\n");
 
-    let input_width = |name: &str| inputs.iter().find(|port| port.name == name).map(|port| port.width_bits);
-    let output_width = |name: &str| outputs.iter().find(|port| port.name == name).map(|port| port.width_bits);
     let mut connections: Vec<(String, String)> =
         vec![("clk".into(), "aclk".into()), ("reset_n".into(), "aresetn".into())];
     let mut unused = Vec::new();
-    for stream in ports::streams(config) {
-        for signal in ["valid", "ready"] {
-            connections.push((format!("{}_{signal}", stream.core_name), format!("{}_t{signal}", stream.axi_name)));
-        }
-        let mut parts = Vec::new();
-        for field in stream.layout.fields {
-            let name = format!("{}_{}", stream.core_name, field.name);
-            match stream.direction {
-                Direction::In => {
-                    let used = input_width(&name).unwrap_or(0);
-                    if used > 0 {
-                        connections.push((name, part(stream, field, used)));
-                    }
-                    if used < field.width {
-                        let rest = Field { low: field.low + used, ..*field };
-                        unused.push(part(stream, &rest, field.width - used));
-                    }
-                }
-                Direction::Out => {
-                    let used = output_width(&name).unwrap_or(0);
-                    if used > 0 {
-                        let _ = writeln!(text, "    wire {}{name};", range(used));
-                        connections.push((name.clone(), name.clone()));
-                        parts.push(name);
-                    }
-                    if used < field.width {
-                        parts.push(format!("{}'d0", field.width - used));
-                    }
-                }
-            }
-        }
-        if stream.direction == Direction::Out {
-            parts.reverse();
-            let _ = writeln!(text, "    assign {}_tdata = {{{}}};", stream.axi_name, parts.join(", "));
-        }
-    }
+    connect_streams(ports::streams(config), inputs, outputs, &mut text, &mut connections, &mut unused);
     for port in inputs.iter().chain(outputs) {
         if let Some(name) = port.name.strip_prefix("axil_") {
             connections.push((port.name.clone(), format!("s_axil_{name}")));

@@ -29,7 +29,7 @@ use crate::mtr_walker::MtrWalker;
 use crate::page_split::PageSplit;
 use crate::prim::{Design, Instance, Record, Signal, drive_channel, input_channel, output_channel};
 use crate::records::{
-    BUCKET_EPOCH_BITS, Bt0Write, Checked, ContextAnswer, ContextLookup, ContextWalk, ENTRY_EPOCH_BITS, Event,
+    Again, BUCKET_EPOCH_BITS, Bt0Write, Checked, ContextAnswer, ContextLookup, ContextWalk, ENTRY_EPOCH_BITS, Event,
     GeometryWrite, HEM_EPOCH_BITS, Held, HemRequest, LATE_EPOCH_BITS, LineRequest, LineResponse, LookedUp, Lookup,
     MissRequest, MptFill, MptLine, PD_BUCKET_BITS, Piece, Replay, Request, SET_EPOCH_BITS, STAMP_BITS, SegmentBeat,
     TlbFill, WalkRequest, WalkResult, WalkStart, held_bits, line_context_bits,
@@ -254,6 +254,8 @@ impl Core {
         page_split.drive("held_number", access_check.output("held_number", held_bits(config)));
         drive_channel(page_split, "held", access_check.channel("held", Held::widths(config)));
         wire(access_check, "entry_found", key_decoder, "entry_found");
+        wire(access_check, "again_valid", key_decoder, "again_valid");
+        drive_channel(key_decoder, "again", access_check.channel("again", Again::widths(config)));
         wire(page_split, "place_freed", key_decoder, "split_place_freed");
         wire(page_split, "piece_valid", tlb, "piece_valid");
         drive_channel(tlb, "piece", page_split.channel("piece", Piece::widths(config)));
@@ -313,6 +315,7 @@ impl Core {
             .drive("context_freed_number", split_buffer.output("context_freed_number", config.split_context_bits()));
         wire(split_buffer, "slot_freed", page_split, "slot_freed");
         wire(split_buffer, "slot_freed_turn", page_split, "slot_freed_turn");
+        wire(split_buffer, "long_failed", page_split, "long_failed");
         wire(split_buffer, "long_finished", fence, "long_finished");
         wire(split_buffer, "segment_valid", response_port, "segment_valid");
         drive_channel(response_port, "segment", split_buffer.channel("segment", SegmentBeat::widths(config)));

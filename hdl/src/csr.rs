@@ -24,8 +24,7 @@
 //! per cycle, all at once.
 //!
 //! # Timing
-//! The longest paths are the 64-bit adder behind a subtraction of [`EVENT_BITS`] bits, and the selection of a single
-//! counter's own bits, all between registers.
+//! The longest paths are the 64-bit adder, and the selection of a single counter's own bits, all between registers.
 //!
 //! # Reset and flush
 //! Reset puts every register to its reset value. Then the memories of the counters are scrubbed, and `ready` rises;
@@ -79,7 +78,7 @@ const READ_SLOT: u32 = 7;
 /// Cycles in which every single counter is visited.
 const SINGLES_TURN_CYCLES: u32 = (COUNTERS.len() as u32).div_ceil(SLOTS - 2) * SLOTS + SLOTS;
 /// Cycles that the low half of a counter may take more than a register: up to its turn, and the visit.
-pub const READ_EXTRA_CYCLES: u32 = SINGLES_TURN_CYCLES + 4;
+pub const READ_EXTRA_CYCLES: u32 = SINGLES_TURN_CYCLES + 5;
 /// Bits of the number of reads in flight.
 const READ_COUNT_BITS: u32 = 9;
 /// Bits of the fields of the registers of what is in flight.
@@ -420,7 +419,7 @@ impl<'a> Counters<'a> {
         let v1_clears = v0_clears.delay("v1_clears");
         let v1_asked = v0_asked.delay_reset("v1_asked");
 
-        // Visit 2: the sum. Registers that are cleared select the own bits; a scrub clears all of them.
+        // Visit 2: what is added. Registers that are cleared select the own bits; a scrub clears all of them.
         let if_set = |flag: Signal<'a>, signal: Signal<'a>| flag.mux(signal, b.literal(0, signal.width()));
         let v2_total = if_set(!v1_clears, total).delay("v2_total");
         let v2_single = if_set(v1_is_single, decoded(state)).delay("v2_single").resize(EVENT_BITS);
@@ -438,13 +437,18 @@ impl<'a> Counters<'a> {
         let v2_asked = v1_asked.delay_reset("v2_asked");
         let advance = (v2_own - v2_total.low_bits(EVENT_BITS)).named("advance");
         let high = (!v2_is_single).repeat(EVENT_BITS - SINGLE_BITS) & advance.high_bits(EVENT_BITS - SINGLE_BITS);
-        let sum = v2_total + high.concat(advance.low_bits(SINGLE_BITS)).resize(TOTAL_BITS);
-
-        // Visit 3: it is written.
-        let value = sum.delay("v3_value");
+        let v3_advance = high.concat(advance.low_bits(SINGLE_BITS)).delay("v3_advance");
+        let v3_total = v2_total.delay_reset("v3_total");
         let v3_place = v2_place.delay_reset("v3_place");
-        totals.write_word(v3_place, value, v2_writes.delay("v3_writes"));
-        let answers = v2_asked.delay_reset("v3_asked");
+        let v3_writes = v2_writes.delay_reset("v3_writes");
+        let v3_asked = v2_asked.delay_reset("v3_asked");
+
+        // Visit 3: the sum.
+        let value = (v3_total + v3_advance.resize(TOTAL_BITS)).delay("v4_value");
+
+        // Visit 4: it is written.
+        totals.write_word(v3_place.delay_reset("v4_place"), value, v3_writes.delay_reset("v4_writes"));
+        let answers = v3_asked.delay_reset("v4_asked");
         b.output("ready", is_clean.value);
         Self { ready: is_clean.value, answers, value }
     }

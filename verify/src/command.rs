@@ -3,6 +3,7 @@
 pub mod bench;
 pub mod coverage;
 pub mod formal;
+pub mod mutants;
 pub mod replay;
 pub mod scenario;
 pub mod soak;
@@ -65,6 +66,15 @@ pub fn progress_bar(count: u64, unit: &str) -> ProgressBar {
     }
     bar.enable_steady_tick(Duration::from_millis(200));
     bar
+}
+
+/// Number of a shard, from 0, and how many there are: `3/8`.
+pub fn parse_shard(text: &str) -> Result<(u64, u64), String> {
+    let numbers = text.split_once('/').map(|(shard, shards)| (shard.parse::<u64>(), shards.parse::<u64>()));
+    match numbers {
+        Some((Ok(shard), Ok(shards))) if (1..=shards).contains(&shard) => Ok((shard - 1, shards)),
+        _ => Err("legal is I/N with 1 <= I <= N".into()),
+    }
 }
 
 /// Prints lines to standard output. A reader that has gone away is no reason to stop.

@@ -10,6 +10,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use command::bench::BenchArgs;
 use command::coverage::CoverageArgs;
 use command::formal::FormalArgs;
+use command::mutants::MutantsArgs;
 use command::replay::ReplayArgs;
 use command::scenario::ScenarioArgs;
 use command::soak::SoakArgs;
@@ -112,6 +113,8 @@ enum Command {
     /// Add up what soaks have seen and say which bins of the functional coverage are empty.
     ///
     /// The bins are defined in hdl/contract/src/coverage.rs, those that cannot be filled with the reason.
+    /// Where a file has counts of Verilator's (`soak --preset small_covered`, built with `--features coverage`), they are
+    /// reported besides: lines, branches and signals of the generated RTL, with reasons in verify/rtl_coverage.toml.
     ///
     /// Exit status: 0 every bin that can be filled is filled and no case failed, 1 otherwise, 2 wrong usage or unreadable
     /// input.
@@ -133,6 +136,19 @@ enum Command {
     /// Exit status: 0 everything was shown, 1 something was not (or a planted fault was not found), 2 wrong usage or
     /// Verilog that yosys refuses, 3 a tool is missing.
     Formal(FormalArgs),
+    /// Wake faults in the Verilog of the small engine, one at a time, and see that the tests find each.
+    ///
+    /// A build with the feature `mutants` (`make mutants` makes it) holds some hundred mutants: one changed operator, constant,
+    /// condition or slice each, a stuck bit, a register that keeps its value, chosen over all modules by their size, and always
+    /// the same ones. Each is tested until something fails: first with the block's own tests, then with a short soak, the
+    /// engine's tests, a long soak and the vectors. A program that hangs has failed. All of them must pass without a mutant
+    /// first.
+    ///
+    /// A mutant that survives must stand in verify/mutants.toml with the reason, and one that stands there must survive.
+    ///
+    /// Exit status: 0 the tests find 98 % of the mutants that can be found, and the list is right; 1 otherwise; 2 wrong usage, or
+    /// a test that fails without a mutant.
+    Mutants(MutantsArgs),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -204,6 +220,7 @@ fn main() -> ExitCode {
         Command::Coverage(args) => command::coverage::run(&args),
         Command::Scenario(args) => command::scenario::run(&args),
         Command::Formal(args) => command::formal::run(&args),
+        Command::Mutants(args) => command::mutants::run(&args),
     };
     ExitCode::from(result.unwrap_or_else(|error| {
         eprintln!("keywalk-verify: {}", error.message);

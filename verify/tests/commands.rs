@@ -19,9 +19,6 @@ use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// Whether accesses by windows and by zero-based regions are compared. The hardware does not look through windows yet, and
-/// takes no region for zero-based.
-const COMPARES_WINDOWS: bool = false;
 /// Cycles within which a command or work request ends, as the command unit says of itself, with the slowest memory here.
 const COMMAND_LIMIT_CYCLES: u64 = 60_000;
 const LIMIT_CYCLES: u64 = 100_000;
@@ -556,7 +553,7 @@ impl Run {
             }
             None => {}
         }
-        let pd = if opcode == WorkOpcode::BindWindow as u8 || self.chance(97) { pd } else { self.pick(&PDS) };
+        let pd = if opcode == WorkOpcode::BindWindow as u8 || self.chance(88) { pd } else { self.pick(&PDS) };
         WorkRequest {
             tag: self.random.random(),
             function: self.pick(&[0, 1]),
@@ -753,7 +750,7 @@ impl Run {
                     break answer;
                 }
             };
-                let status = WorkStatus::from_code(answer.status);
+            let status = WorkStatus::from_code(answer.status);
             assert_eq!(status, Some(expected.status), "{what}");
             let rest = (answer.tag, answer.function, answer.cqe_code);
             assert_eq!(rest, (request.tag, request.function, expected.cqe_code), "{what}");
@@ -817,10 +814,6 @@ impl Run {
         self.engine.drain(LIMIT_CYCLES).unwrap_or_else(|error| panic!("seed {}: {error}", self.seed));
         while let Some(response) = self.engine.pop_response() {
             let request = &requests[usize::from(response.tag)];
-            let entry = self.entry(request.key >> key::ROTATE_BITS);
-            if !COMPARES_WINDOWS && (entry.is_set(mpt_entry::MR_MW) || entry.is_set(mpt_entry::ZBVA)) {
-                continue;
-            }
             let expected = self.device.engine.translate(&self.memory, request);
             let got: Result<Vec<_>, _> = response.segments.iter().map(hardware::beat).collect();
             let expected = expected.beats(request);

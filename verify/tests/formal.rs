@@ -117,6 +117,31 @@ fn every_property_file_is_used_and_every_planted_fault_can_be_planted() {
 }
 
 #[test]
+fn the_shell_s_proofs_hold_and_find_every_planted_fault() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let shell = keywalk_gen::shell::generate(&keywalk_gen::shell::ShellConfig::default()).expect("it is legal");
+    let verilog = directory.path().join("shell");
+    directory::install(&verilog, &shell.package()).expect("the Verilog is written");
+    let design = keywalk_verify::formal::Design::read(&verilog).expect("the manifest is read");
+    let plan = Plan::read(&repository().join("fpga/formal")).expect("the list of proofs is read");
+    assert!(plan.proofs.iter().all(|proof| design.matching(&proof.module).is_ok()));
+    if !has_tools() {
+        return;
+    }
+    let json = directory.path().join("proofs.json");
+    for planted in [false, true] {
+        let (out, verilog, json) = (text(&directory.path().join("out")), text(&verilog), text(&json));
+        let mut arguments = vec![verilog.as_str(), "--proofs", "fpga/formal", "--out", &out, "--json", &json];
+        arguments.extend(planted.then_some("--planted"));
+        let output = command(&arguments);
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.code(), Some(0), "{said}{}", String::from_utf8_lossy(&output.stderr));
+        let rows: Vec<Value> = serde_json::from_slice(&fs::read(&json).expect("it is there")).expect("it is JSON");
+        assert!(rows.len() > 5 && rows.iter().all(|row| row["pass"] == true), "{said}");
+    }
+}
+
+#[test]
 fn a_property_of_a_name_that_is_not_there_is_refused() {
     if !has_tools() {
         return;

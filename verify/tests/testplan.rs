@@ -8,7 +8,7 @@ use std::process::Command;
 use keywalk_contract::command::{self, MAILBOX_COMMANDS};
 use keywalk_contract::ports::{self, Scope};
 use keywalk_contract::{
-    CommandStatus, Config, Operation, Status, Table, WireClass, WorkOpcode, WorkStatus, regs, work,
+    CommandStatus, Config, Operation, Status, Table, WireClass, WorkOpcode, WorkStatus, mover, regs, work,
 };
 use serde::Deserialize;
 
@@ -185,7 +185,7 @@ fn facts() -> BTreeSet<String> {
         Scope::All => "everything",
     };
     // What is no block: the crate's root, what blocks share, and what lies in a block.
-    let parts = ["lib", "prim", "records", "function_map", "command_machine", "command_program"];
+    let parts = ["lib", "prim", "records", "mover_records", "function_map", "command_machine", "command_program"];
     let is_block = |name: &String| !parts.contains(&name.as_str());
     let help = Command::new(env!("CARGO_BIN_EXE_keywalk-verify")).arg("--help").output().expect("the command starts");
     let generator = fs::read_to_string(repository().join("gen/src/main.rs")).expect("the generator is there");
@@ -211,6 +211,7 @@ fn facts() -> BTreeSet<String> {
     add("register", named(&command::REGISTERS, |register| register.name));
     add("array", named(regs::ARRAYS, |array| array.name));
     add("port", named(&ports::STREAMS, |stream| stream.axi_name));
+    add("mover_port", named(&mover::STREAMS, |stream| stream.axi_name));
     add("port", named(&work::STREAMS, |stream| stream.axi_name));
     add("mailbox_command", named(&MAILBOX_COMMANDS, |command| command.name));
     add("command_status", named(CommandStatus::ALL, |status| status.name()));

@@ -138,6 +138,18 @@ config! {
     fault_depth: power_of_two 2..=1024, default 16;
     /// BT0 slots per context table.
     bt0_slots: power_of_two 1..=1024, default 1024;
+    /// Data bits of the data mover: of its AXI4 port and of its payload streams.
+    mover_data_bits: power_of_two 128..=512, default 512;
+    /// Longest burst of the data mover in beats. Bursts end at multiples of their longest length, so none crosses 4 KiB.
+    mover_burst_beats: power_of_two 2..=64, default 64;
+    /// Read bursts of the data mover in flight, and responses whose completion waits to be taken.
+    mover_reads_in_flight: power_of_two 4..=256, default 64;
+    /// Write bursts of the data mover in flight, and responses whose completion waits to be taken.
+    mover_writes_in_flight: power_of_two 4..=256, default 64;
+    /// Beats of read data of the data mover that are in flight or wait for their consumer, or twice the longest burst where that is more.
+    mover_read_beats: power_of_two 16..=4096, default 512;
+    /// Atomics of the data mover in flight, all on different addresses.
+    mover_atomics_in_flight: power_of_two 2..=16, default 8;
 
     [switches]
     /// Whether an invalidation waits for `s_axis_done` of earlier responses. Off: they are the caller's to drain.
@@ -274,6 +286,44 @@ impl Config {
     #[must_use]
     pub const fn bt0_slot_bits(&self) -> u32 {
         if self.bt0_slots > 1 { log2(self.bt0_slots) } else { 1 }
+    }
+
+    /// Lanes of 128 bits in a beat of the data mover.
+    #[must_use]
+    pub const fn mover_lanes(&self) -> u32 {
+        self.mover_data_bits / 128
+    }
+
+    /// Bytes of a beat of the data mover.
+    #[must_use]
+    pub const fn mover_beat_bytes(&self) -> u32 {
+        self.mover_data_bits / 8
+    }
+
+    /// Bits of a byte number within a beat of the data mover.
+    #[must_use]
+    pub const fn mover_byte_bits(&self) -> u32 {
+        log2(self.mover_beat_bytes())
+    }
+
+    /// Bits of a beat number within a burst of the data mover.
+    #[must_use]
+    pub const fn mover_burst_bits(&self) -> u32 {
+        log2(self.mover_burst_beats)
+    }
+
+    /// Beats of read data that the data mover has room for.
+    #[must_use]
+    pub const fn mover_read_depth(&self) -> u32 {
+        let wanted = 2 * self.mover_burst_beats;
+        if wanted < self.mover_read_beats { self.mover_read_beats } else { wanted }
+    }
+
+    /// Beats of writes that the data mover gathers before their bursts begin.
+    #[must_use]
+    pub const fn mover_write_depth(&self) -> u32 {
+        let wanted = 2 * self.mover_burst_beats;
+        if wanted < 16 { 16 } else { wanted }
     }
 
     /// Longest request in bytes that hold mode accepts: whatever its alignment, it touches at most `split_pages` pages.

@@ -4,6 +4,9 @@ use std::collections::HashSet;
 use std::fs;
 
 use keywalk_contract::Config;
+use keywalk_gen::shell::ShellConfig;
+
+use crate::mutants::{self, Mutant};
 
 /// A Verilog module to be compiled into a model.
 pub struct Dut {
@@ -17,21 +20,41 @@ pub struct Dut {
     pub files: Vec<(String, String)>,
     /// Whether it is the whole engine, which is worth the longest compilation.
     pub is_engine: bool,
+    /// Whether Verilator counts lines and toggles in it.
+    pub is_covered: bool,
     /// Configuration that it was generated from; none for hand-written modules.
     pub config: Option<Config>,
+    /// Whether it holds mutants, of which one can be selected when it starts.
+    pub has_mutants: bool,
 }
+
+/// Engine that is compiled with coverage besides.
+const COVERED: &str = "small";
 
 /// Top module of the engine.
 const ENGINE: &str = "keywalk";
+/// Module in it that connects the blocks.
+const CORE: &str = "keywalk_core";
 
 /// Blocks that have a test of their own, `tests/<block>.rs`: name of the design, block, configuration. `fifo_<depth>x` is
 /// the widest queue of that depth: how wide it is follows from the records of the blocks.
 const BLOCKS: &[(&str, &str, &str)] = &[
     ("access_check", "access_check", "small"),
+    ("atomic_unit", "atomic_unit", "small"),
+    ("burst_cutter", "burst_cutter", "small"),
+    ("burst_cutter_default", "burst_cutter", "default"),
+    ("burst_cutter_least", "burst_cutter", "least"),
+    ("byte_rotator", "byte_rotator", "small"),
+    ("byte_rotator_default", "byte_rotator", "default"),
+    ("byte_rotator_least", "byte_rotator", "least"),
+    ("completion_port", "completion_port", "small"),
     ("command_ports", "command_ports", "small_command"),
     ("context_port", "context_port", "small"),
     ("context_port_least", "context_port", "least"),
     ("csr", "csr", "small"),
+    ("data_mover", "keywalk_mover", "small"),
+    ("data_mover_default", "keywalk_mover", "default"),
+    ("data_mover_least", "keywalk_mover", "least"),
     ("entry_decode", "entry_decode", "small"),
     ("fault", "fault", "small"),
     ("fence", "fence", "small"),
@@ -49,6 +72,9 @@ const BLOCKS: &[(&str, &str, &str)] = &[
     ("key_decoder_default", "key_decoder", "default"),
     ("key_decoder_least", "key_decoder", "least"),
     ("modulo", "modulo", "small"),
+    ("mover_dispatch", "mover_dispatch", "small"),
+    ("mover_read", "mover_read", "small"),
+    ("mover_write", "mover_write", "small"),
     ("mpt_cache", "mpt_cache", "small"),
     ("mpt_cache_default", "mpt_cache", "default"),
     ("mpt_cache_least", "mpt_cache", "least"),
@@ -69,6 +95,7 @@ const BLOCKS: &[(&str, &str, &str)] = &[
     ("tlb_default", "tlb", "default"),
     ("tlb_least", "tlb", "least"),
     ("walk_queue", "walk_queue", "small"),
+    ("write_port", "write_port", "small"),
 ];
 
 /// Configurations in which the engine is tested. Each name becomes the name of a design.
@@ -129,9 +156,32 @@ fn least() -> Config {
         response_depth: 16,
         fault_depth: 2,
         bt0_slots: 1,
+        mover_data_bits: 128,
+        mover_burst_beats: 2,
+        mover_reads_in_flight: 4,
+        mover_writes_in_flight: 4,
+        mover_read_beats: 16,
+        mover_atomics_in_flight: 2,
         done_tracking: false,
         ..Config::default()
     }
+}
+
+/// Puts mutants into the small engine and its blocks. Returns them; none where this build has none.
+pub fn mutate(duts: &mut [Dut]) -> Vec<Mutant> {
+    let Some(engine) = duts.iter().find(|dut| cfg!(feature = "mutants") && dut.name == mutants::CONFIGURATION) else {
+        return Vec::new();
+    };
+    let files = engine.files.clone();
+    let mutants = mutants::choose(&files);
+    for dut in duts {
+        let is_of_configuration = dut.config.as_ref().is_some_and(|config| config.name == mutants::CONFIGURATION);
+        // Copies of the engine with a fault of their own are for other tests.
+        if is_of_configuration && (!dut.is_engine || dut.name == mutants::CONFIGURATION) {
+            mutants::plant(dut, &mutants, &files);
+        }
+    }
+    mutants
 }
 
 /// A copy of a design with one fault: a text that occurs exactly once in a file is replaced.
@@ -230,6 +280,124 @@ const PLANTED_FAULTS_OF_TEST_MODULES: &[PlantedFault] = &[
     },
 ];
 
+/// Queues between two clocks that have a test of their own: name of the design, and words; the widest of that depth.
+const ASYNC_FIFOS: &[(&str, u32)] = &[("async_fifo_shallow", 4), ("async_fifo_deep", 32)];
+
+/// Designs whose synchronisers see a changed bit an edge late at random, each bit by itself: what a metastable register
+/// does.
+const LATE_SYNCHRONISERS: &[(&str, &str)] =
+    &[("async_fifo_shallow_late", "async_fifo_shallow"), ("async_fifo_deep_late", "async_fifo_deep")];
+
+/// Shells that are tested: name of the design, bits of the engine's port, bits of the PCIe IP's.
+const SHELLS: &[(&str, u32, u32)] =
+    &[("shell", 512, 512), ("shell_wider_4", 128, 512), ("shell_wider_2", 256, 512), ("shell_narrower", 512, 256)];
+
+/// Faults of the shell that the tests must find.
+const PLANTED_FAULTS_OF_SHELLS: &[PlantedFault] = &[
+    PlantedFault {
+        name: "shell_forgets",
+        doc: "`shell` that starts again before old requests are answered.",
+        of: "shell",
+        file: "reset_link.v",
+        from: "pcie_settled & drained",
+        to: "pcie_settled & (drained | 1'b1)",
+    },
+    PlantedFault {
+        name: "shell_keeps_half",
+        doc: "`shell` whose link does not empty the queues' halves on the engine's side.",
+        of: "shell",
+        file: "reset_link.v",
+        from: "engine_clear = ~is_running & is_acknowledged;",
+        to: "engine_clear = 1'b0 & is_acknowledged;",
+    },
+    PlantedFault {
+        name: "shell_abandons_bursts",
+        doc: "`shell` that does not finish started bursts of writes.",
+        of: "shell",
+        file: "host_port.v",
+        from: "& (w_valid | ~up)",
+        to: "& w_valid",
+    },
+];
+
+/// Shells and their queues.
+fn shells(duts: &mut Vec<Dut>) -> Result<(), String> {
+    for (name, engine_data_bits, pcie_data_bits) in SHELLS {
+        let config = ShellConfig {
+            engine_data_bits: *engine_data_bits,
+            pcie_data_bits: *pcie_data_bits,
+            interrupt_repeat_log2: 8,
+            ..ShellConfig::default()
+        };
+        let shell = keywalk_gen::shell::generate(&config).map_err(|error| format!("shell `{name}`: {error}"))?;
+        let mut add = |name: &str, doc: String, top: &str| {
+            duts.push(Dut {
+                name: name.into(),
+                doc,
+                top: top.into(),
+                files: shell.files_of(top),
+                is_engine: false,
+                is_covered: false,
+                config: None,
+                has_mutants: false,
+            });
+        };
+        add(name, format!("The shell, engine {engine_data_bits} bits, PCIe {pcie_data_bits} bits."), "keywalk_shell");
+        if *name == "shell" {
+            for (name, words) in ASYNC_FIFOS {
+                let top = widest(&format!("async_fifo_{words}x"), &shell.verilog);
+                add(name, format!("Queue of {words} words between two clocks."), &top);
+            }
+        }
+    }
+    for (name, of) in LATE_SYNCHRONISERS {
+        late(name, of, duts)?;
+    }
+    plant(PLANTED_FAULTS_OF_SHELLS, duts)
+}
+
+/// Adds the copy of a design with late synchronisers.
+fn late(name: &str, of: &str, duts: &mut Vec<Dut>) -> Result<(), String> {
+    let original = duts.iter().find(|dut| dut.name == of).ok_or_else(|| format!("there is no design `{of}`"))?;
+    let mut files = original.files.clone();
+    let file = format!("{}.v", original.top);
+    let (_, text) = files.iter_mut().find(|(name, _)| *name == file).ok_or_else(|| format!("`{of}` has no {file}"))?;
+    let mut changed = 0;
+    // Only what has changed at the last edge of the source's clock can still be late, and only once.
+    for (source, clock, synchroniser) in
+        [("write_clock", "read_clock", "write_gray_at_read"), ("read_clock", "write_clock", "read_gray_at_write")]
+    {
+        let from = format!("{synchroniser}_stage_0 <= {synchroniser}_d;");
+        let to = format!(
+            "{synchroniser}_stage_0 <= {synchroniser}_d ^ (({synchroniser}_d ^ {synchroniser}_seen) & \
+             ({synchroniser}_d ^ {synchroniser}_before) & $bits({synchroniser}_d)'($urandom));"
+        );
+        changed += text.matches(&from).count();
+        *text = text.replacen(&from, &to, 1);
+        let earlier = format!(
+            "    reg [$bits({synchroniser}_d)-1:0] {synchroniser}_seen = 0, {synchroniser}_before = 0;\n    \
+             always @(posedge {clock}) {synchroniser}_seen <= {synchroniser}_d;\n    \
+             always @(posedge {source}) {synchroniser}_before <= {synchroniser}_d;\nendmodule"
+        );
+        *text = text.replacen("endmodule", &earlier, 1);
+    }
+    if changed != 2 {
+        return Err(format!("`{of}` has {changed} first stages, expected 2"));
+    }
+    let copy = Dut {
+        name: name.into(),
+        doc: format!("`{of}` with synchronisers that are late at random."),
+        top: original.top.clone(),
+        files,
+        is_engine: false,
+        is_covered: false,
+        config: None,
+        has_mutants: false,
+    };
+    duts.push(copy);
+    Ok(())
+}
+
 /// Every design that this build needs.
 pub fn all() -> Result<Vec<Dut>, String> {
     let mut duts = Vec::new();
@@ -237,8 +405,12 @@ pub fn all() -> Result<Vec<Dut>, String> {
     plant(PLANTED_FAULTS, &mut duts)?;
     if cfg!(feature = "block-tests") {
         plant(BLOCK_VARIANTS, &mut duts)?;
+        shells(&mut duts)?;
         hand_written(&mut duts)?;
         plant(PLANTED_FAULTS_OF_TEST_MODULES, &mut duts)?;
+    }
+    if cfg!(feature = "coverage") {
+        add_covered(&mut duts)?;
     }
     let mut names = HashSet::new();
     match duts.iter().find(|dut| !names.insert(dut.name.as_str())) {
@@ -253,7 +425,7 @@ fn generated(duts: &mut Vec<Dut>) -> Result<(), String> {
         let output =
             keywalk_gen::generate(&config).map_err(|error| format!("configuration `{}`: {error}", config.name))?;
         let mut add = |name: &str, doc: String, block: &str| {
-            let top = &if block.ends_with('x') { widest(block, &output.files) } else { block.to_owned() };
+            let top = &top_of(block, &output.files);
             if output.files.iter().all(|(file, _)| file.strip_suffix(".v") != Some(top.as_str())) {
                 let names: Vec<_> = output.files.iter().map(|(file, _)| file.as_str()).collect();
                 return Err(format!("module `{top}` is not generated; the files are: {}", names.join(", ")));
@@ -264,7 +436,9 @@ fn generated(duts: &mut Vec<Dut>) -> Result<(), String> {
                 top: top.clone(),
                 files: output.files_of(top),
                 is_engine: top == ENGINE,
+                is_covered: false,
                 config: Some(config.clone()),
+                has_mutants: false,
             });
             Ok(())
         };
@@ -276,6 +450,33 @@ fn generated(duts: &mut Vec<Dut>) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Adds a copy of the small engine in which Verilator counts lines and toggles.
+fn add_covered(duts: &mut Vec<Dut>) -> Result<(), String> {
+    let small = duts.iter().find(|dut| dut.name == COVERED).ok_or_else(|| format!("there is no design `{COVERED}`"))?;
+    duts.push(Dut {
+        name: format!("{COVERED}_covered"),
+        doc: format!("The engine in configuration `{COVERED}`, with Verilator's line and toggle coverage."),
+        top: small.top.clone(),
+        files: small.files.clone(),
+        is_engine: small.is_engine,
+        is_covered: true,
+        config: small.config.clone(),
+        has_mutants: false,
+    });
+    Ok(())
+}
+
+/// Whether a module has a test of its own in that configuration, or is tested with the engine alone.
+pub fn is_tested(module: &str, configuration: &str, files: &[(String, String)]) -> bool {
+    let tops = BLOCKS.iter().filter(|(_, _, name)| *name == configuration).map(|(_, block, _)| top_of(block, files));
+    tops.chain([ENGINE.into(), CORE.into()]).any(|top| top == module)
+}
+
+/// The module that a block of [`BLOCKS`] is.
+fn top_of(block: &str, files: &[(String, String)]) -> String {
+    if block.ends_with('x') { widest(block, files) } else { block.to_owned() }
 }
 
 /// The module whose name is that prefix with the highest number behind it; the prefix where there is none.
@@ -305,7 +506,9 @@ fn hand_written(duts: &mut Vec<Dut>) -> Result<(), String> {
             top: name.clone(),
             files: vec![(format!("{name}.v"), text)],
             is_engine: false,
+            is_covered: false,
             config: None,
+            has_mutants: false,
             name,
         });
     }
@@ -339,7 +542,9 @@ fn plant(faults: &[PlantedFault], duts: &mut Vec<Dut>) -> Result<(), String> {
             top: original.top.clone(),
             files,
             is_engine: original.is_engine,
+            is_covered: false,
             config: original.config.clone(),
+            has_mutants: false,
         };
         duts.push(faulty);
     }

@@ -659,6 +659,14 @@ impl<M: LineMemory> Engine<M> {
         self.bench.model().get(self.interrupt) != 0
     }
 
+    /// Writes Verilator's counts; see [`Model::write_coverage`](crate::Model::write_coverage).
+    ///
+    /// # Errors
+    /// [`Error::CoverageNotBuilt`], [`Error::CoverageFile`].
+    pub fn write_coverage(&self, path: &Path) -> Result<(), Error> {
+        self.bench.write_coverage(path)
+    }
+
     /// Writes a VCD file from now on; see [`Model::start_trace`](crate::Model::start_trace).
     ///
     /// # Errors

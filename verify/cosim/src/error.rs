@@ -20,6 +20,10 @@ pub enum Rule {
     BurstLength,
     /// A burst begins at a multiple of its bytes.
     BurstAligned,
+    /// A burst of the data mover is no longer than its configuration says.
+    BurstTooLong,
+    /// A burst of the data mover begins with a beat.
+    BeatAligned,
     /// A burst does not cross a multiple of 4 KiB.
     BurstWithin4KiB,
     /// A read does not take the ID of one in flight.
@@ -48,6 +52,8 @@ impl fmt::Display for Rule {
             Self::BurstSize => "a burst's beats have the width of the bus",
             Self::BurstLength => "a burst is one 64-byte line",
             Self::BurstAligned => "a burst begins at a multiple of its bytes",
+            Self::BurstTooLong => "a burst is no longer than its configuration says",
+            Self::BeatAligned => "a burst begins at a multiple of the bytes of a beat",
             Self::BurstWithin4KiB => "a burst does not cross a multiple of 4 KiB",
             Self::IdNotInUse => "the ID of a read in flight is not used again",
             Self::AnswersARequest => "every answer belongs to a request",
@@ -163,6 +169,18 @@ pub enum Error {
     /// The models were built without tracing.
     #[error("this build has no tracing: build with `--features trace` (of keywalk-cosim)")]
     TraceNotBuilt,
+    /// Verilator counts nothing in this design.
+    #[error("`{dut}` was compiled without coverage: build with `--features coverage` and use `small_covered`")]
+    CoverageNotBuilt {
+        /// The design.
+        dut: &'static str,
+    },
+    /// The file for Verilator's counts cannot be written.
+    #[error("the coverage file {} cannot be written", path.display())]
+    CoverageFile {
+        /// The file.
+        path: PathBuf,
+    },
     /// The trace file cannot be written.
     #[error("the trace file {} cannot be written", path.display())]
     TraceFile {

@@ -3,8 +3,7 @@
 //! The build script generates the engine in each configuration that is tested, compiles it and, for this crate's
 //! tests, each of its blocks into a model, and lists them in [`dut`]. A [`Bench`] holds a [`Model`] and components that
 //! drive and watch its ports: [`StreamDriver`], [`StreamSink`], [`MemoryResponder`], [`ReadRules`], [`WriteRules`],
-//! [`AxiLite`].
-//! [`Engine`] is the ready-made bench of the whole engine.
+//! [`AxiLite`]. [`BusMemory`] is the memory of the data mover. [`Engine`] is the ready-made bench of the whole engine.
 //!
 //! The test of a block looks like this:
 //!
@@ -38,11 +37,13 @@
 
 pub mod bits;
 pub mod dut;
+pub mod mutant;
 
 mod axi_lite;
 mod axi_read;
 mod axi_write;
 mod bench;
+mod bus_memory;
 mod channel;
 mod engine;
 mod error;
@@ -56,6 +57,7 @@ pub use axi_lite::{AxiLite, LiteAccess, LiteResult};
 pub use axi_read::{ReadPort, ReadRules};
 pub use axi_write::{WritePort, WriteRecord, WriteRules};
 pub use bench::{Bench, Component, Handle};
+pub use bus_memory::{BusMemory, BusOptions, ByteMemory, FAULT_BYTES, data_of, set_data};
 pub use channel::{Beat, Channel, Field, Shape};
 pub use dut::Dut;
 pub use engine::{

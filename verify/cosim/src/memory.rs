@@ -211,6 +211,8 @@ pub struct MemoryResponder<M> {
     /// Reads accepted and not completely answered, by the number of their first line.
     in_flight_lines: HashMap<u64, u32>,
     duplicates: u64,
+    /// A line by number, and how often it was given out since.
+    watched: Option<(u64, u64)>,
     words: Vec<u32>,
     writes: Option<WriteChannels>,
 }
@@ -252,6 +254,7 @@ impl<M: LineMemory> MemoryResponder<M> {
             in_flight_peak: 0,
             in_flight_lines: HashMap::new(),
             duplicates: 0,
+            watched: None,
             words: vec![0; bits::words(port.data_width)],
             port,
             writes: None,
@@ -344,6 +347,18 @@ impl<M: LineMemory> MemoryResponder<M> {
         self.duplicates
     }
 
+    /// Counts from now on how often the line that holds `address` is given out, and no other line.
+    pub fn watch(&mut self, address: u64) {
+        self.watched = Some((address / LINE_BYTES, 0));
+    }
+
+    /// How often the content of the line of [`watch`](Self::watch) has been given out since that call. What the memory holds
+    /// after that is seen by later reads only.
+    #[must_use]
+    pub fn watched_reads(&self) -> u64 {
+        self.watched.map_or(0, |(_, count)| count)
+    }
+
     /// Reads accepted so far.
     #[must_use]
     pub fn accepted(&self) -> u64 {
@@ -425,6 +440,9 @@ impl<M: LineMemory> MemoryResponder<M> {
             _ => {
                 let line = self.memory.line(address);
                 read.line = Some((line_number, line));
+                if let Some((watched, count)) = &mut self.watched {
+                    *count += u64::from(*watched == line_number);
+                }
                 line
             }
         };

@@ -84,6 +84,9 @@ pub struct Proof {
     /// Memories become registers, which some solvers' questions need and others are slower with.
     #[serde(default)]
     pub memories_as_registers: bool,
+    /// The module has several clocks, and any of them may rise in any step, so that two steps or more make a cycle.
+    #[serde(default)]
+    pub clocks_run_free: bool,
     /// Whether it is short enough for the tests of every commit.
     #[serde(default)]
     pub quick: bool,

@@ -213,9 +213,11 @@ impl Job<'_> {
     /// Makes the model; whether there was time for it.
     fn model(&self, reads: &str, top: &str, end: &str) -> Result<bool, RunError> {
         let script = self.out.join("model.ys");
+        // Registers of free clocks look at their clock's edge; memories among them must be registers first.
+        let clocks = if self.proof.clocks_run_free { "memory_map\nopt -fast\nclk2fflogic" } else { "async2sync" };
         let text = format!(
             "{reads}hierarchy -top {top}\nproc\nflatten\nopt_clean\ncheck -assert\ncutpoint -blackbox\n\
-             setundef -undriven -anyseq\ndelete -output o:*\nopt_clean -purge\nopt -keepdc -fast\nmemory_nordff\nasync2sync\nchformal -assume -early\n{end}"
+             setundef -undriven -anyseq\ndelete -output o:*\nopt_clean -purge\nopt -keepdc -fast\nmemory_nordff\n{clocks}\nchformal -assume -early\n{end}"
         );
         fs::write(&script, text)
             .map_err(at(&script))
