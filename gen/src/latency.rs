@@ -13,8 +13,9 @@ macro_rules! blocks {
 }
 
 blocks! {
-    access_check context_port csr entry_decode fault fence hem_lookup key_decoder modulo mpt_cache mtr_walker page_split
-    response_port split_buffer table_port tlb walk_queue
+    access_check atomic_unit burst_cutter byte_rotator command_ports command_unit completion_port context_port csr data_mover
+    entry_decode fault fence hem_lookup key_decoder modulo mover_dispatch mover_read mover_write mpt_cache mtr_walker page_split
+    response_port split_buffer table_port tlb walk_queue write_port
 }
 
 /// The statement of a block on one line; `None` for a module that is no block.

@@ -32,7 +32,8 @@ struct Command {
 
 #[derive(Subcommand)]
 enum Action {
-    /// Writes one Verilog file per module, keywalk.f, manifest.json, registers.md, keywalk_regs.h and keywalk_regs.rs.
+    /// Writes one Verilog file per module, keywalk.f and keywalk_mover.f, manifest.json, registers.md, keywalk_regs.h and
+    /// keywalk_regs.rs.
     #[command(after_help = EXIT_CODES, after_long_help = rtl_long_help())]
     Rtl(Rtl),
     /// Writes registers.md, keywalk_regs.h and keywalk_regs.rs, which are the same for every configuration.

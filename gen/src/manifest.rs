@@ -3,8 +3,8 @@
 use crate::config_file::legal;
 use crate::shell::Shell;
 use crate::{ModuleInfo, Output, latency};
-use keywalk_contract::ports::{Direction, STREAMS, StreamPort};
-use keywalk_contract::{Config, regs};
+use keywalk_contract::ports::{self, Direction, StreamPort};
+use keywalk_contract::{Config, mover, regs};
 use keywalk_hdl::csr;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -143,6 +143,8 @@ struct Manifest<'a> {
     parameters: Vec<Parameter>,
     derived: BTreeMap<&'static str, u32>,
     streams: Vec<StreamEntry>,
+    mover_top: &'a str,
+    mover_streams: Vec<StreamEntry>,
     modules: Vec<ModuleEntry<'a>>,
 }
 
@@ -155,7 +157,7 @@ fn derived(config: &Config) -> BTreeMap<&'static str, u32> {
         ("mpt_entries", config.mpt_sets * config.mpt_ways),
         ("register_address_bits", regs::ADDRESS_BITS),
         ("split_queue_depth", config.admitted_max()),
-        ("table_id_bits", config.read_bits()),
+        ("table_id_bits", config.table_id_bits()),
         ("tlb_entries", config.tlb_sets * config.tlb_ways),
         ("request_walks", config.request_walks()),
     ])
@@ -194,8 +196,8 @@ fn module_entry(module: &ModuleInfo, has_implied_ports: bool) -> ModuleEntry<'_>
     }
 }
 
-fn stream_entry(stream: &StreamPort, output: &Output) -> StreamEntry {
-    let top = output.modules.iter().find(|module| module.name == output.top);
+fn stream_entry(stream: &StreamPort, output: &Output, top: &str) -> StreamEntry {
+    let top = output.modules.iter().find(|module| module.name == top);
     let core = top.and_then(|top| top.instances.first());
     let core = core.and_then(|core| output.modules.iter().find(|module| module.name == core.module));
     let used_bits = |name: String| {
@@ -244,8 +246,10 @@ pub fn text(output: &Output, files: &[(String, String)]) -> String {
             })
             .collect(),
         derived: derived(config),
-        streams: STREAMS.iter().map(|stream| stream_entry(stream, output)).collect(),
-        modules: output.modules.iter().map(|module| module_entry(module, module.name != output.top)).collect(),
+        streams: ports::streams(config).map(|stream| stream_entry(stream, output, &output.top)).collect(),
+        mover_top: &output.mover_top,
+        mover_streams: mover::STREAMS.iter().map(|stream| stream_entry(stream, output, &output.mover_top)).collect(),
+        modules: output.modules.iter().map(|module| module_entry(module, !output.is_top(&module.name))).collect(),
     })
 }
 

@@ -3,8 +3,10 @@
 use crate::manifest::{self, Index};
 use crate::{Output, register_map};
 
-/// Name of the list of Verilog files.
+/// Name of the list of the engine's Verilog files.
 pub const FILE_LIST: &str = "keywalk.f";
+/// Name of the list of the data mover's Verilog files.
+pub const MOVER_FILE_LIST: &str = "keywalk_mover.f";
 /// Name of the register map as Markdown.
 pub const REGISTERS_FILE: &str = "registers.md";
 
@@ -20,12 +22,15 @@ fn register_documents() -> Vec<File> {
     ]
 }
 
-/// Everything about an engine: one Verilog file per module, their list, the register documents, and the manifest last.
-/// The list names a file per line, instantiated modules first or later as their names have it, the top module last.
+/// Everything about an engine: one Verilog file per module, the lists of those of the engine and of the data mover, the
+/// register documents, and the manifest last. A list names a file per line, instantiated modules first or later as their
+/// names have it, the top module last.
 #[must_use]
 pub fn engine(output: &Output) -> Vec<File> {
     let mut files = output.files.clone();
-    files.push((FILE_LIST.into(), output.files.iter().map(|(name, _)| format!("{name}\n")).collect()));
+    for (list, top) in [(FILE_LIST, &output.top), (MOVER_FILE_LIST, &output.mover_top)] {
+        files.push((list.into(), output.files_of(top).iter().map(|(name, _)| format!("{name}\n")).collect()));
+    }
     files.extend(register_documents());
     let manifest = manifest::text(output, &files);
     files.push((manifest::FILE.into(), manifest));

@@ -1,7 +1,7 @@
 //! The top module `keywalk`: packs the core's field ports into AXI ports.
 
 use crate::canonicalise::Port;
-use keywalk_contract::ports::{Direction, STREAMS, StreamPort};
+use keywalk_contract::ports::{self, Direction, StreamPort};
 use keywalk_contract::{Config, Field, regs};
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -24,6 +24,15 @@ pub struct TopPort {
     pub doc: String,
 }
 
+/// Adds the ports of a stream: name, bits, whether the module receives it, and meaning.
+pub(crate) fn stream_ports(stream: &StreamPort, add: &mut dyn FnMut(&str, u32, bool, &str)) {
+    let is_input = stream.direction == Direction::In;
+    let doc = stream.layout.doc.trim();
+    add(&format!("{}_tdata", stream.axi_name), stream.layout.bytes * 8, is_input, doc);
+    add(&format!("{}_tvalid", stream.axi_name), 1, is_input, "");
+    add(&format!("{}_tready", stream.axi_name), 1, !is_input, "");
+}
+
 /// Ports of the top module in order.
 #[must_use]
 pub fn ports(config: &Config) -> Vec<TopPort> {
@@ -33,14 +42,10 @@ pub fn ports(config: &Config) -> Vec<TopPort> {
     };
     add("aclk", 1, true, "clock");
     add("aresetn", 1, true, "synchronous reset, active low");
-    for stream in &STREAMS {
-        let is_input = stream.direction == Direction::In;
-        let doc = stream.layout.doc.trim();
-        add(&format!("{}_tdata", stream.axi_name), stream.layout.bytes * 8, is_input, doc);
-        add(&format!("{}_tvalid", stream.axi_name), 1, is_input, "");
-        add(&format!("{}_tready", stream.axi_name), 1, !is_input, "");
+    for stream in ports::streams(config) {
+        stream_ports(stream, &mut add);
     }
-    let id_bits = config.read_bits();
+    let id_bits = config.table_id_bits();
     for (name, width, is_input, doc) in [
         ("arid", id_bits, false, "number of the read"),
         ("araddr", 64, false, "bus address of the line, 64-byte aligned"),
@@ -60,6 +65,31 @@ pub fn ports(config: &Config) -> Vec<TopPort> {
         ("rvalid", 1, true, ""),
         ("rready", 1, false, ""),
     ] {
+        add(&format!("m_axi_tbl_{name}"), width, is_input, doc);
+    }
+    let writes = [
+        ("awid", id_bits, false, "always the same: one write at a time"),
+        ("awaddr", 64, false, "bus address of the line, 64-byte aligned"),
+        ("awlen", 8, false, "beats - 1"),
+        ("awsize", 3, false, "log2 of the bytes of a beat"),
+        ("awburst", 2, false, "INCR"),
+        ("awlock", 1, false, "normal"),
+        ("awcache", 4, false, "normal, non-cacheable, bufferable"),
+        ("awprot", 3, false, "unprivileged, secure, data"),
+        ("awqos", 4, false, "none"),
+        ("awvalid", 1, false, ""),
+        ("awready", 1, true, ""),
+        ("wdata", config.table_data_bits, false, "part of the line"),
+        ("wstrb", config.table_data_bits / 8, false, "all bytes"),
+        ("wlast", 1, false, "last beat of the line"),
+        ("wvalid", 1, false, ""),
+        ("wready", 1, true, ""),
+        ("bid", id_bits, true, "not looked at"),
+        ("bresp", 2, true, "SLVERR or DECERR: bus error"),
+        ("bvalid", 1, true, ""),
+        ("bready", 1, false, ""),
+    ];
+    for (name, width, is_input, doc) in writes.into_iter().filter(|_| config.command_unit) {
         add(&format!("m_axi_tbl_{name}"), width, is_input, doc);
     }
     for (name, width, is_input) in [
@@ -89,8 +119,15 @@ pub fn ports(config: &Config) -> Vec<TopPort> {
     ports
 }
 
-fn range(width: u32) -> String {
+/// A declaration's range.
+pub(crate) fn range(width: u32) -> String {
     if width == 1 { String::new() } else { format!("[{}:0] ", width - 1) }
+}
+
+/// The part-select of a data bus that is a lane.
+fn lane_range(lane: &str) -> String {
+    let low = 128 * lane.parse::<u32>().expect("lanes are numbered");
+    format!("[{}:{low}]", low + 127)
 }
 
 /// A part-select of a stream's data that carries `width` bits of a field.
@@ -103,56 +140,19 @@ fn part(stream: &StreamPort, field: &Field, width: u32) -> String {
     }
 }
 
-/// The text of the top module around a core with the given ports.
-///
-/// # Panics
-/// When the core lacks a port: a fault of this crate, found by every test.
-#[must_use]
-pub fn verilog(config: &Config, header: &str, core: &str, inputs: &[Port], outputs: &[Port]) -> String {
-    let mut text = String::new();
-    for line in header.lines() {
-        let _ = writeln!(text, "// {line}");
-    }
-    let ports = ports(config);
-    let _ = writeln!(text, "module {TOP} (");
-    let bus: Vec<&str> = STREAMS.iter().map(|stream| stream.axi_name).chain(["m_axi_tbl", "s_axil"]).collect();
-    for (number, port) in ports.iter().enumerate() {
-        match port.name.as_str() {
-            "aclk" => {
-                text.push_str("    (* X_INTERFACE_INFO = \"xilinx.com:signal:clock:1.0 aclk CLK\" *)\n");
-                let _ = writeln!(
-                    text,
-                    "    (* X_INTERFACE_PARAMETER = \"ASSOCIATED_BUSIF {}, ASSOCIATED_RESET aresetn\" *)",
-                    bus.join(":")
-                );
-            }
-            "aresetn" => {
-                text.push_str("    (* X_INTERFACE_INFO = \"xilinx.com:signal:reset:1.0 aresetn RST\" *)\n");
-                text.push_str("    (* X_INTERFACE_PARAMETER = \"POLARITY ACTIVE_LOW\" *)\n");
-            }
-            "interrupt" => {
-                text.push_str("    (* X_INTERFACE_INFO = \"xilinx.com:signal:interrupt:1.0 interrupt INTERRUPT\" *)\n");
-                // The name is fixed by the port list; it is a common word of C++, which matters to no synthesis.
-                text.push_str("    /* verilator lint_off SYMRSVDWORD */\n");
-            }
-            _ => {}
-        }
-        let direction = if port.is_input { "input" } else { "output" };
-        let comma = if number + 1 == ports.len() { "" } else { "," };
-        let comment = if port.doc.is_empty() { String::new() } else { format!(" // {}", port.doc.replace('\n', " ")) };
-        let _ = writeln!(text, "    {direction} wire {}{}{comma}{comment}", range(port.width), port.name);
-        if port.name == "interrupt" {
-            text.push_str("    /* verilator lint_on SYMRSVDWORD */\n");
-        }
-    }
-    text.push_str(");\n");
-
+/// Connects the fields of streams with the core's ports: declares what the outgoing ones are made of in `text`, adds to
+/// `connections` pairs of core port and wire, and to `unused` the bits of incoming ones that the core has no port for.
+pub(crate) fn connect_streams(
+    streams: impl IntoIterator<Item = &'static StreamPort>,
+    inputs: &[Port],
+    outputs: &[Port],
+    text: &mut String,
+    connections: &mut Vec<(String, String)>,
+    unused: &mut Vec<String>,
+) {
     let input_width = |name: &str| inputs.iter().find(|port| port.name == name).map(|port| port.width_bits);
     let output_width = |name: &str| outputs.iter().find(|port| port.name == name).map(|port| port.width_bits);
-    let mut connections: Vec<(String, String)> =
-        vec![("clk".into(), "aclk".into()), ("reset_n".into(), "aresetn".into())];
-    let mut unused = Vec::new();
-    for stream in &STREAMS {
+    for stream in streams {
         for signal in ["valid", "ready"] {
             connections.push((format!("{}_{signal}", stream.core_name), format!("{}_t{signal}", stream.axi_name)));
         }
@@ -188,27 +188,88 @@ pub fn verilog(config: &Config, header: &str, core: &str, inputs: &[Port], outpu
             let _ = writeln!(text, "    assign {}_tdata = {{{}}};", stream.axi_name, parts.join(", "));
         }
     }
+}
+
+/// The text of the top module around a core with the given ports.
+///
+/// # Panics
+/// When the core lacks a port: a fault of this crate, found by every test.
+#[must_use]
+pub fn verilog(config: &Config, header: &str, core: &str, inputs: &[Port], outputs: &[Port]) -> String {
+    let mut text = String::new();
+    for line in header.lines() {
+        let _ = writeln!(text, "// {line}");
+    }
+    let ports = self::ports(config);
+    let _ = writeln!(text, "module {TOP} (");
+    let bus: Vec<&str> = ports::streams(config).map(|stream| stream.axi_name).chain(["m_axi_tbl", "s_axil"]).collect();
+    for (number, port) in ports.iter().enumerate() {
+        match port.name.as_str() {
+            "aclk" => {
+                text.push_str("    (* X_INTERFACE_INFO = \"xilinx.com:signal:clock:1.0 aclk CLK\" *)\n");
+                let _ = writeln!(
+                    text,
+                    "    (* X_INTERFACE_PARAMETER = \"ASSOCIATED_BUSIF {}, ASSOCIATED_RESET aresetn\" *)",
+                    bus.join(":")
+                );
+            }
+            "aresetn" => {
+                text.push_str("    (* X_INTERFACE_INFO = \"xilinx.com:signal:reset:1.0 aresetn RST\" *)\n");
+                text.push_str("    (* X_INTERFACE_PARAMETER = \"POLARITY ACTIVE_LOW\" *)\n");
+            }
+            "interrupt" => {
+                text.push_str("    (* X_INTERFACE_INFO = \"xilinx.com:signal:interrupt:1.0 interrupt INTERRUPT\" *)\n");
+                // The name is fixed by the port list; it is a common word of C++, which matters to no synthesis.
+                text.push_str("    /* verilator lint_off SYMRSVDWORD */\n");
+            }
+            _ => {}
+        }
+        let direction = if port.is_input { "input" } else { "output" };
+        let comma = if number + 1 == ports.len() { "" } else { "," };
+        let comment = if port.doc.is_empty() { String::new() } else { format!(" // {}", port.doc.replace('\n', " ")) };
+        let _ = writeln!(text, "    {direction} wire {}{}{comma}{comment}", range(port.width), port.name);
+        if port.name == "interrupt" {
+            text.push_str("    /* verilator lint_on SYMRSVDWORD */\n");
+        }
+    }
+    text.push_str(");\n");
+
+    let mut connections: Vec<(String, String)> =
+        vec![("clk".into(), "aclk".into()), ("reset_n".into(), "aresetn".into())];
+    let mut unused = Vec::new();
+    connect_streams(ports::streams(config), inputs, outputs, &mut text, &mut connections, &mut unused);
     for port in inputs.iter().chain(outputs) {
         if let Some(name) = port.name.strip_prefix("axil_") {
             connections.push((port.name.clone(), format!("s_axil_{name}")));
         } else if let Some(lane) = port.name.strip_prefix("tbl_rdata_") {
-            let low = 128 * lane.parse::<u32>().expect("lanes are numbered");
-            connections.push((port.name.clone(), format!("m_axi_tbl_rdata[{}:{low}]", low + 127)));
+            connections.push((port.name.clone(), format!("m_axi_tbl_rdata{}", lane_range(lane))));
+        } else if let Some(lane) = port.name.strip_prefix("tbl_wdata_") {
+            connections.push((port.name.clone(), format!("m_axi_tbl_wdata{}", lane_range(lane))));
         } else if let Some(name) = port.name.strip_prefix("tbl_") {
             connections.push((port.name.clone(), format!("m_axi_tbl_{name}")));
         }
     }
     connections.push(("interrupt_pin".into(), "interrupt".into()));
     let size = (config.table_data_bits / 8).trailing_zeros();
-    for (name, value) in [
-        ("arsize", format!("3'd{size}")),
-        ("arburst", "2'b01".into()),
-        ("arlock", "1'b0".into()),
-        ("arcache", "4'b0011".into()),
-        ("arprot", "3'b000".into()),
-        ("arqos", "4'b0000".into()),
-    ] {
-        let _ = writeln!(text, "    assign m_axi_tbl_{name} = {value};");
+    let channels: &[&str] = if config.command_unit { &["ar", "aw"] } else { &["ar"] };
+    for channel in channels {
+        for (name, value) in [
+            ("size", format!("3'd{size}")),
+            ("burst", "2'b01".into()),
+            ("lock", "1'b0".into()),
+            ("cache", "4'b0011".into()),
+            ("prot", "3'b000".into()),
+            ("qos", "4'b0000".into()),
+        ] {
+            let _ = writeln!(text, "    assign m_axi_tbl_{channel}{name} = {value};");
+        }
+    }
+    if config.command_unit {
+        let (id_bits, bytes) = (config.table_id_bits(), config.table_data_bits / 8);
+        let _ = writeln!(text, "    assign m_axi_tbl_awid = {{1'b1, {}'d0}};", id_bits - 1);
+        let _ = writeln!(text, "    assign m_axi_tbl_awlen = 8'd{};", config.beats_per_line() - 1);
+        let _ = writeln!(text, "    assign m_axi_tbl_wstrb = {{{bytes}{{1'b1}}}};");
+        unused.push("m_axi_tbl_bid".into());
     }
     unused.push("s_axil_awprot".into());
     unused.push("s_axil_arprot".into());

@@ -44,15 +44,20 @@ fn without_arguments_the_default_goes_to_build_rtl() {
         assert!(text.contains(word), "no {word:?} in\n{text}");
     }
     let names = names(&folder.path().join("build/rtl"));
-    let documents = ["keywalk.f", "keywalk_regs.h", "keywalk_regs.rs", "manifest.json", "registers.md"];
+    let documents =
+        ["keywalk.f", "keywalk_mover.f", "keywalk_regs.h", "keywalk_regs.rs", "manifest.json", "registers.md"];
     assert_eq!(
         names.iter().filter(|name| !name.ends_with(".v")).collect::<Vec<_>>(),
         documents.iter().collect::<Vec<_>>()
     );
-    let list = fs::read_to_string(folder.path().join("build/rtl/keywalk.f")).unwrap();
-    let mut listed: Vec<&str> = list.lines().collect();
-    assert_eq!(listed.last(), Some(&"keywalk.v"));
+    let read = |name: &str| fs::read_to_string(folder.path().join("build/rtl").join(name)).unwrap();
+    let (engine, mover) = (read("keywalk.f"), read("keywalk_mover.f"));
+    assert_eq!(engine.lines().last(), Some("keywalk.v"));
+    assert_eq!(mover.lines().last(), Some("keywalk_mover.v"));
+    // Every file is in a list, some in both.
+    let mut listed: Vec<&str> = engine.lines().chain(mover.lines()).collect();
     listed.sort_unstable();
+    listed.dedup();
     assert_eq!(listed, names.iter().filter(|name| name.ends_with(".v")).collect::<Vec<_>>());
     // Nothing but the directory is left behind.
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);

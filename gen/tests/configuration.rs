@@ -120,7 +120,7 @@ fn refusals_in_full() {
         "{\"tlb_way\": 4}",
         Format::Json,
         expect![[
-            r#"unknown configuration field "tlb_way", legal are name, table_sets, tag_bits, function_bits, mpt_sets, mpt_ways, tlb_sets, tlb_ways, hem_cache_sets, hem_cache_ways, mtr_lower_sets, mtr_lower_ways, mtr_upper_sets, mtr_upper_ways, epoch_buckets, done_buckets, hem_contexts, walk_contexts, reads_in_flight, table_data_bits, split_contexts, split_pages, response_depth, fault_depth, bt0_slots, done_tracking, in_order at line 1 column 10"#
+            r#"unknown configuration field "tlb_way", legal are name, table_sets, tag_bits, function_bits, mpt_sets, mpt_ways, tlb_sets, tlb_ways, hem_cache_sets, hem_cache_ways, mtr_lower_sets, mtr_lower_ways, mtr_upper_sets, mtr_upper_ways, epoch_buckets, done_buckets, hem_contexts, walk_contexts, reads_in_flight, table_data_bits, split_contexts, split_pages, response_depth, fault_depth, bt0_slots, mover_data_bits, mover_burst_beats, mover_reads_in_flight, mover_writes_in_flight, mover_read_beats, mover_atomics_in_flight, done_tracking, in_order, command_unit at line 1 column 10"#
         ]],
     );
     check(

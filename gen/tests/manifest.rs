@@ -1,6 +1,6 @@
 //! The manifest says what the files are.
 
-use keywalk_contract::{Config, ports};
+use keywalk_contract::{Config, mover, ports};
 use keywalk_gen::{generate, latency, manifest, package};
 use serde_json::Value;
 use std::path::Path;
@@ -103,8 +103,8 @@ fn streams_tell_the_bits_that_this_engine_has() {
     let files = package::engine(&generate(&config).unwrap());
     let manifest: Value = serde_json::from_str(&files.last().unwrap().1).unwrap();
     let streams = list(&manifest, "streams");
-    assert_eq!(streams.len(), ports::STREAMS.len());
-    for (stream, port) in streams.iter().zip(&ports::STREAMS) {
+    assert_eq!(streams.len(), ports::streams(&config).count());
+    for (stream, port) in streams.iter().zip(ports::streams(&config)) {
         assert_eq!(text(stream, "name"), port.axi_name);
         assert_eq!(stream["tdata_bits"], port.layout.bytes * 8);
         for (field, expected) in list(stream, "fields").iter().zip(port.layout.fields) {
@@ -121,6 +121,29 @@ fn streams_tell_the_bits_that_this_engine_has() {
     assert_eq!(used("m_axis_rsp", "function"), 3);
     assert_eq!(used("s_axis_req", "va"), 64);
     assert_eq!(used("m_axis_rsp", "padding"), 0);
+}
+
+#[test]
+fn the_data_mover_is_described() {
+    let (files, manifest) = default_engine();
+    let top = text(&manifest, "mover_top");
+    assert_eq!(top, "keywalk_mover");
+    let streams = list(&manifest, "mover_streams");
+    assert_eq!(streams.len(), mover::STREAMS.len());
+    let module = list(&manifest, "modules").iter().find(|module| module["name"] == top).unwrap();
+    for (stream, port) in streams.iter().zip(&mover::STREAMS) {
+        assert_eq!(text(stream, "name"), port.axi_name);
+        let tdata = format!("{}_tdata", port.axi_name);
+        let entry = list(module, "ports").iter().find(|entry| entry["name"] == tdata.as_str()).unwrap();
+        assert_eq!((&entry["width_bits"], &entry["direction"]), (&stream["tdata_bits"], &stream["direction"]));
+    }
+    // Each list holds what its top module is made of, and nothing of the other's but what both share.
+    let file_list =
+        |name: &str| -> Vec<&str> { files.iter().find(|(file, _)| file == name).unwrap().1.lines().collect() };
+    let (engine, mover) = (file_list(package::FILE_LIST), file_list(package::MOVER_FILE_LIST));
+    assert!(engine.contains(&"keywalk_core.v") && !engine.contains(&"data_mover.v"));
+    assert!(mover.contains(&"data_mover.v") && !mover.contains(&"keywalk_core.v"));
+    assert_eq!((engine.last(), mover.last()), (Some(&"keywalk.v"), Some(&"keywalk_mover.v")));
 }
 
 #[test]

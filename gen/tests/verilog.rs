@@ -28,8 +28,10 @@ fn written(config: &Config) -> (Output, tempfile::TempDir) {
 
 fn assert_lint_is_silent(config: &Config) {
     let (output, folder) = written(config);
-    let (is_silent, text) = lint(folder.path(), &output.top, package::FILE_LIST);
-    assert!(is_silent, "configuration {config:?}:\n{text}");
+    for (top, list) in [(&output.top, package::FILE_LIST), (&output.mover_top, package::MOVER_FILE_LIST)] {
+        let (is_silent, text) = lint(folder.path(), top, list);
+        assert!(is_silent, "{top}, configuration {config:?}:\n{text}");
+    }
 }
 
 #[test]
@@ -105,17 +107,24 @@ fn the_default_takes_less_than_a_second() {
 }
 
 #[test]
-fn yosys_accepts_the_small_engine() {
+fn yosys_accepts_the_small_engine_and_its_mover() {
     let (output, folder) = written(&preset("small"));
-    let script = format!("{}hierarchy -check -top {}\nproc\ncheck -assert\n", read(folder.path()), output.top);
-    let (success, log) = run_yosys(folder.path(), &script);
-    assert!(success, "{log}");
+    for (top, list) in [(&output.top, package::FILE_LIST), (&output.mover_top, package::MOVER_FILE_LIST)] {
+        let script = format!("{}hierarchy -check -top {top}\nproc\ncheck -assert\n", read_list(folder.path(), list));
+        let (success, log) = run_yosys(folder.path(), &script);
+        assert!(success, "{log}");
+    }
 }
 
-/// The command that reads every file of the list.
-fn read(folder: &Path) -> String {
-    let list = std::fs::read_to_string(folder.join(package::FILE_LIST)).unwrap();
+/// The command that reads every file of a list.
+fn read_list(folder: &Path, list: &str) -> String {
+    let list = std::fs::read_to_string(folder.join(list)).unwrap();
     format!("read_verilog {}\n", list.lines().collect::<Vec<_>>().join(" "))
+}
+
+/// The command that reads every file of the engine.
+fn read(folder: &Path) -> String {
+    read_list(folder, package::FILE_LIST)
 }
 
 /// The steps of synthesis in `range`.
@@ -129,9 +138,11 @@ const NO_MEMORY_IS_LEFT: &str = "select -assert-none t:$mem t:$mem_v2\n";
 #[test]
 fn every_memory_of_the_default_becomes_a_ram() {
     let (output, folder) = written(&Config::default());
-    let script = read(folder.path()) + &synthesis(":map_ffram", &output.top) + NO_MEMORY_IS_LEFT;
-    let (success, log) = run_yosys(folder.path(), &script);
-    assert!(success, "{log}");
+    for (top, list) in [(&output.top, package::FILE_LIST), (&output.mover_top, package::MOVER_FILE_LIST)] {
+        let script = read_list(folder.path(), list) + &synthesis(":map_ffram", top) + NO_MEMORY_IS_LEFT;
+        let (success, log) = run_yosys(folder.path(), &script);
+        assert!(success, "{log}");
+    }
 }
 
 /// A check for memories that never finds one would be no check.

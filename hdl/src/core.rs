@@ -27,9 +27,9 @@ use crate::key_decoder::KeyDecoder;
 use crate::mpt_cache::MptCache;
 use crate::mtr_walker::MtrWalker;
 use crate::page_split::PageSplit;
-use crate::prim::{Design, Instance, Signal, drive_channel, input_channel, output_channel};
+use crate::prim::{Design, Instance, Record, Signal, drive_channel, input_channel, output_channel};
 use crate::records::{
-    BUCKET_EPOCH_BITS, Bt0Write, Checked, ContextAnswer, ContextLookup, ContextWalk, ENTRY_EPOCH_BITS, Event,
+    Again, BUCKET_EPOCH_BITS, Bt0Write, Checked, ContextAnswer, ContextLookup, ContextWalk, ENTRY_EPOCH_BITS, Event,
     GeometryWrite, HEM_EPOCH_BITS, Held, HemRequest, LATE_EPOCH_BITS, LineRequest, LineResponse, LookedUp, Lookup,
     MissRequest, MptFill, MptLine, PD_BUCKET_BITS, Piece, Replay, Request, SET_EPOCH_BITS, STAMP_BITS, SegmentBeat,
     TlbFill, WalkRequest, WalkResult, WalkStart, held_bits, line_context_bits,
@@ -178,23 +178,43 @@ impl Core {
             table_port.drive(&format!("rdata_{lane}"), b.input(&format!("tbl_rdata_{lane}"), 128));
         }
 
+        // What the command unit follows, which works out of the core.
+        let tells = |name: &str, signal: Signal<'a>| {
+            if config.command_unit {
+                b.output(name, signal);
+            }
+        };
+        if config.command_unit {
+            csr.drive("command_done", b.input("command_done", 1));
+        }
+
         // Switches and table writes.
         wire(csr, "atomic_shape_check", access_check, "atomic_shape_check");
         fan(flag(csr, "hold_mode"), &[(access_check, "hold_mode"), (split_buffer, "hold_mode")]);
-        fan(flag(csr, "alignment_check"), &[(hem_lookup, "alignment_check"), (mtr_walker, "alignment_check")]);
+        let alignment_check = flag(csr, "alignment_check");
+        fan(alignment_check, &[(hem_lookup, "alignment_check"), (mtr_walker, "alignment_check")]);
+        tells("alignment_check", alignment_check);
         wire(csr, "zero_entry_literal", mtr_walker, "zero_entry_literal");
         wire(csr, "index_check", walk_queue, "index_check");
         split_buffer.drive("merge_bytes_max", csr.output("merge_bytes_max", 32));
         for set in 0..config.table_sets {
             let port = format!("mpt_mask_{set}");
-            fan(csr.output(&port, key::INDEX_BITS), &[(key_decoder, &port), (fence, &port)]);
+            let mask = csr.output(&port, key::INDEX_BITS);
+            fan(mask, &[(key_decoder, &port), (fence, &port)]);
+            tells(&port, mask);
             let base = csr.output(&format!("page_shift_base_{set}"), 2);
             let port = format!("page_shift_base_{set}");
             fan(base, &[(entry_decode, &port), (context_port, &port)]);
+            tells(&port, base);
         }
         let geometry_write_valid = flag(csr, "geometry_write_valid");
         hem_lookup.drive("geometry_write_valid", geometry_write_valid);
-        drive_channel(hem_lookup, "geometry_write", csr.channel("geometry_write", GeometryWrite::widths(config)));
+        let geometry_write = csr.channel("geometry_write", GeometryWrite::widths(config));
+        drive_channel(hem_lookup, "geometry_write", geometry_write);
+        tells("geometry_write_valid", geometry_write_valid);
+        for (name, signal) in geometry_write.list() {
+            tells(&format!("geometry_write_{name}"), signal);
+        }
         let bt0_write_valid = flag(csr, "bt0_write_valid");
         hem_lookup.drive("bt0_write_valid", bt0_write_valid);
         fence.drive("tables_written", geometry_write_valid | bt0_write_valid);
@@ -204,7 +224,9 @@ impl Core {
             ("function_map_write_function", config.function_bits),
             ("function_map_write_table_set", config.table_set_bits()),
         ] {
-            fan(csr.output(port, width), &[(key_decoder, port), (context_port, port), (fence, port)]);
+            let signal = csr.output(port, width);
+            fan(signal, &[(key_decoder, port), (context_port, port), (fence, port)]);
+            tells(port, signal);
         }
 
         let generation = flag(fence, "generation");
@@ -232,6 +254,8 @@ impl Core {
         page_split.drive("held_number", access_check.output("held_number", held_bits(config)));
         drive_channel(page_split, "held", access_check.channel("held", Held::widths(config)));
         wire(access_check, "entry_found", key_decoder, "entry_found");
+        wire(access_check, "again_valid", key_decoder, "again_valid");
+        drive_channel(key_decoder, "again", access_check.channel("again", Again::widths(config)));
         wire(page_split, "place_freed", key_decoder, "split_place_freed");
         wire(page_split, "piece_valid", tlb, "piece_valid");
         drive_channel(tlb, "piece", page_split.channel("piece", Piece::widths(config)));
@@ -291,6 +315,7 @@ impl Core {
             .drive("context_freed_number", split_buffer.output("context_freed_number", config.split_context_bits()));
         wire(split_buffer, "slot_freed", page_split, "slot_freed");
         wire(split_buffer, "slot_freed_turn", page_split, "slot_freed_turn");
+        wire(split_buffer, "long_failed", page_split, "long_failed");
         wire(split_buffer, "long_finished", fence, "long_finished");
         wire(split_buffer, "segment_valid", response_port, "segment_valid");
         drive_channel(response_port, "segment", split_buffer.channel("segment", SegmentBeat::widths(config)));

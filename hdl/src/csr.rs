@@ -24,8 +24,7 @@
 //! per cycle, all at once.
 //!
 //! # Timing
-//! The longest paths are the 64-bit adder behind a subtraction of [`EVENT_BITS`] bits, and the selection of a single
-//! counter's own bits, all between registers.
+//! The longest paths are the 64-bit adder, and the selection of a single counter's own bits, all between registers.
 //!
 //! # Reset and flush
 //! Reset puts every register to its reset value. Then the memories of the counters are scrubbed, and `ready` rises;
@@ -79,7 +78,7 @@ const READ_SLOT: u32 = 7;
 /// Cycles in which every single counter is visited.
 const SINGLES_TURN_CYCLES: u32 = (COUNTERS.len() as u32).div_ceil(SLOTS - 2) * SLOTS + SLOTS;
 /// Cycles that the low half of a counter may take more than a register: up to its turn, and the visit.
-pub const READ_EXTRA_CYCLES: u32 = SINGLES_TURN_CYCLES + 4;
+pub const READ_EXTRA_CYCLES: u32 = SINGLES_TURN_CYCLES + 5;
 /// Bits of the number of reads in flight.
 const READ_COUNT_BITS: u32 = 9;
 /// Bits of the fields of the registers of what is in flight.
@@ -169,11 +168,11 @@ struct Bank<'a> {
 
 impl<'a> Bank<'a> {
     /// Stores every read-write register.
-    fn new(builder: &'a Builder<'a>, write: &Write<'a>) -> Self {
+    fn new(builder: &'a Builder<'a>, config: &Config, write: &Write<'a>) -> Self {
         let registers = REGISTERS.iter().filter(|register| register.access == Access::ReadWrite).map(|register| {
             let is_written = write.writes(register);
             let stored = |field: &Field| (*field, Self::store(builder, register, field, is_written, write));
-            (register.name, register.fields.iter().map(stored).collect())
+            (register.name, register.fields_of(config).map(stored).collect())
         });
         Self { builder, registers: registers.collect() }
     }
@@ -420,7 +419,7 @@ impl<'a> Counters<'a> {
         let v1_clears = v0_clears.delay("v1_clears");
         let v1_asked = v0_asked.delay_reset("v1_asked");
 
-        // Visit 2: the sum. Registers that are cleared select the own bits; a scrub clears all of them.
+        // Visit 2: what is added. Registers that are cleared select the own bits; a scrub clears all of them.
         let if_set = |flag: Signal<'a>, signal: Signal<'a>| flag.mux(signal, b.literal(0, signal.width()));
         let v2_total = if_set(!v1_clears, total).delay("v2_total");
         let v2_single = if_set(v1_is_single, decoded(state)).delay("v2_single").resize(EVENT_BITS);
@@ -438,13 +437,18 @@ impl<'a> Counters<'a> {
         let v2_asked = v1_asked.delay_reset("v2_asked");
         let advance = (v2_own - v2_total.low_bits(EVENT_BITS)).named("advance");
         let high = (!v2_is_single).repeat(EVENT_BITS - SINGLE_BITS) & advance.high_bits(EVENT_BITS - SINGLE_BITS);
-        let sum = v2_total + high.concat(advance.low_bits(SINGLE_BITS)).resize(TOTAL_BITS);
-
-        // Visit 3: it is written.
-        let value = sum.delay("v3_value");
+        let v3_advance = high.concat(advance.low_bits(SINGLE_BITS)).delay("v3_advance");
+        let v3_total = v2_total.delay_reset("v3_total");
         let v3_place = v2_place.delay_reset("v3_place");
-        totals.write_word(v3_place, value, v2_writes.delay("v3_writes"));
-        let answers = v2_asked.delay_reset("v3_asked");
+        let v3_writes = v2_writes.delay_reset("v3_writes");
+        let v3_asked = v2_asked.delay_reset("v3_asked");
+
+        // Visit 3: the sum.
+        let value = (v3_total + v3_advance.resize(TOTAL_BITS)).delay("v4_value");
+
+        // Visit 4: it is written.
+        totals.write_word(v3_place.delay_reset("v4_place"), value, v3_writes.delay_reset("v4_writes"));
+        let answers = v3_asked.delay_reset("v4_asked");
         b.output("ready", is_clean.value);
         Self { ready: is_clean.value, answers, value }
     }
@@ -741,7 +745,7 @@ impl Csr {
 
         let go = b.forward("write_go", 1);
         let write = Write::new(b, go.value);
-        let bank = Bank::new(b, &write);
+        let bank = Bank::new(b, config, &write);
         let commits = Commits::new(config, &bank, &write, engine_ready);
         go.drive(write.is_waiting & !commits.must_wait);
         write.respond(b, write.is_nothing | commits.is_refused);
@@ -752,17 +756,24 @@ impl Csr {
         b.output("merge_bytes_max", bank.field(&regs::merge_bytes_max::REGISTER, &regs::merge_bytes_max::BYTES));
 
         let clear = write.writes(&regs::interrupt_status::REGISTER);
-        let interrupts = [
+        let mut sources = vec![
             (regs::interrupt_status::FAULT, regs::interrupt_enable::FAULT, event(CounterName::Faults)),
             (regs::interrupt_status::FAULT_LOST, regs::interrupt_enable::FAULT_LOST, event(CounterName::FaultsLost)),
-        ]
-        .map(|(bit, enable, event)| {
+        ];
+        if config.command_unit {
+            let done = b.input("command_done", 1);
+            sources.push((regs::interrupt_status::COMMAND, regs::interrupt_enable::COMMAND, done));
+        }
+        let interrupts = sources.into_iter().map(|(bit, enable, event)| {
             let pending = b.register_reset(&format!("pending_{}", bit.name), 1, 0);
             let cleared = clear & write.strobes.bit(bit.low / 8) & field(write.data, &bit);
             pending.next(event | (pending.value & !cleared));
             (bit, pending.value, pending.value & bank.field(&regs::interrupt_enable::REGISTER, &enable))
         });
-        b.output("interrupt_pin", or_all(&interrupts.map(|(_, _, raised)| raised)).delay_reset("interrupt_q"));
+        let interrupts: Vec<_> = interrupts.collect();
+        let raised: Vec<_> = interrupts.iter().map(|(_, _, raised)| *raised).collect();
+        b.output("interrupt_pin", or_all(&raised).delay_reset("interrupt_q"));
+        let pending: Vec<_> = interrupts.iter().map(|(bit, pending, _)| (*bit, *pending)).collect();
 
         let read_issued = b.input("read_issued", 1);
         let reads = Count::new(b, "reads_in_flight_q", READ_COUNT_BITS, read_issued, b.input("read_landed", 1));
@@ -781,7 +792,7 @@ impl Csr {
                 regs::reads_in_flight::REGISTER,
                 word_of(b, &[(regs::reads_in_flight::COUNT, reads.value().resize(GAUGE_BITS))]),
             ),
-            (regs::interrupt_status::REGISTER, word_of(b, &interrupts.map(|(bit, pending, _)| (bit, pending)))),
+            (regs::interrupt_status::REGISTER, word_of(b, &pending)),
         ];
         let words = REGISTERS.iter().map(|register| match register.access {
             Access::WriteOnly => constant(0),

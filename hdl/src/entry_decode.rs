@@ -47,6 +47,8 @@ impl EntryDecode {
         let replay = input_channel(b, "replay", Replay::widths(config));
         let bases: Vec<_> = (0..config.table_sets).map(|set| b.input(&format!("page_shift_base_{set}"), 2)).collect();
 
+        let status = |status: Status| b.literal(status.code().into(), STATUS_BITS);
+
         // Stage 0: the entry is cut into fields.
         let lanes = [replay.entry_0, replay.entry_1, replay.entry_2, replay.entry_3];
         let get = |field: Field| bit_range(&lanes, field.low, field.width);
@@ -73,8 +75,12 @@ impl EntryDecode {
             length: replay.length,
             index: replay.index,
             is_replay: b.flag(true),
+            is_rebased: replay.is_rebased,
+            is_parent: replay.is_parent,
+            is_beyond: replay.is_beyond,
+            region_va: replay.region_va,
             status: (is_fetched & !is_valid)
-                .mux(b.literal(Status::EntryState.code().into(), STATUS_BITS), replay.status),
+                .mux(replay.is_parent.mux(status(Status::WindowParent), status(Status::EntryState)), replay.status),
             hop: replay.hop,
             order: replay.order,
             admission: replay.admission,
@@ -83,15 +89,20 @@ impl EntryDecode {
         let rights: Vec<_> =
             Operation::ALL.iter().rev().map(|operation| operation.right().map_or_else(|| b.flag(true), get)).collect();
         let is_window = get(mpt_entry::MR_MW);
+        let is_direct = get(mpt_entry::PA);
+        let is_bound = get(mpt_entry::BOUND_LKEY).any();
         let line = MptLine {
             key: get(mpt_entry::LKEY),
             pd: get(mpt_entry::PD),
             allowed: concat(&rights),
             is_window,
-            is_bound: get(mpt_entry::BOUND_LKEY).any(),
+            is_bound,
+            is_bound_window: is_window & is_bound & !is_direct,
+            bound_key: get(mpt_entry::BOUND_LKEY),
             checks_qpn: is_window & get(mpt_entry::BQP),
             qpn: get(mpt_entry::MW_BIND_QPN),
-            is_direct: get(mpt_entry::PA),
+            is_direct,
+            is_zero_based: get(mpt_entry::ZBVA) & !is_direct,
             wraps: b.flag(false),
             too_large: b.flag(false),
             is_empty: get(mpt_entry::LEN).none_wide(),

@@ -49,9 +49,9 @@
 //! - *Lines in flight* are shared among requests of one generation. A read that a new request joins was issued for a new
 //!   request, after the flip, so after the tables had been changed.
 //! - *Reuse of a generation.* The flip waits until the previous batch has drained: of the generation that begins nothing is
-//!   left, no request, no line, no response, no DMA. A long request whose response ended early with an error goes on
-//!   walking its pages for a while; it counts as unfinished until its last piece is drained (`long_opened`,
-//!   `long_finished`).
+//!   left, no request, no line, no response, no DMA. A long request whose response ended early with an error has
+//!   pages on their way still, no more than a split context has slots and those in the pipe; it counts as unfinished until the
+//!   last of them is drained (`long_opened`, `long_finished`).
 //! - *Responses in queues.* A request is finished when its last beat has left, not when it is looked up.
 //! - *Context lookups* have generations like requests and are counted until their answer is taken.
 //! - *Wraps.* Before a set epoch wraps, everything is drained with admission paused, leftovers in the walker and the table

@@ -136,10 +136,11 @@ impl MptCache {
         let hits: Vec<_> = agreements.iter().map(|[by_pd, by_any]| *by_pd | *by_any).collect();
         // Nor does a lookup count whose tags were read before the scrub was through with them.
         let counts = valid & !clean.busy & !clean.busy.delay("s1_busy");
-        // By either chain of any way, so that the flags of the ways are not in front of it.
-        let [by_pd, by_any] =
-            [0, 1].map(|chain: usize| or_all(&agreements.iter().map(|way| way[chain]).collect::<Vec<_>>()));
-        let is_hit = ((by_pd | by_any) & counts).delay_reset("s2_found");
+        // Put together a cycle later: the chains are long enough.
+        let chains = agreements.iter().flatten().enumerate();
+        let s2_agreements: Vec<_> =
+            chains.map(|(number, chain)| chain.delay(&format!("s2_agreement_{number}"))).collect();
+        let is_hit = (or_all(&s2_agreements) & counts.delay_reset("s2_counts")).named("s2_found");
         let way = encode_one_hot(&hits, way_bits).delay("s2_way");
         let shifts: Vec<_> = hits.iter().zip(&read).map(|(hit, tag)| (*hit, tag.page_shift)).collect();
         b.output("page_shift", select_one_hot(&shifts).delay("s2_page_shift"));

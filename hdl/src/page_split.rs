@@ -28,7 +28,8 @@
 //! where the queue is empty and none is being cut, so requests stay in the order in which they arrive; one that might touch
 //! several pages never does. A long request (more pages than a split context has slots) uses its slots as a ring. Two long
 //! requests may be open at a time, in turns: the next one is cut while the one before is drained, each with a count of free
-//! slots.
+//! slots. When a piece of one has failed, the next piece that is cut of it is marked as its last: its response has ended, and
+//! nobody wants the rest of its pages.
 //!
 //! **Limits.** `admitted_max` requests in the queue; `split_contexts` requests of several pages, or, in order, of any;
 //! `response_depth` single responses, of which in order there are none; `request_walks` walks. Of single responses, walks,
@@ -183,8 +184,8 @@ impl PageSplit {
     ///
     /// Inputs besides the channels: `checked_may_have_more` (the request touches several pages, if it is translated at
     /// all: known sooner), `held_number`, pulses `walk_ended` and `walk_unused` (a piece needed no walk),
-    /// `single_place_freed`, `slot_freed` (a slot of the long request of turn `slot_freed_turn` was drained), and
-    /// `context_freed` with `context_freed_number`. Outputs besides the channels: `ready` and `place_freed`.
+    /// `single_place_freed`, `slot_freed` (a slot of the long request of turn `slot_freed_turn` was drained), `long_failed`
+    /// (that slot held a failure), and `context_freed` with `context_freed_number`. Outputs besides the channels: `ready` and `place_freed`.
     pub fn build<'a>(design: &Design<'a>, config: &Config) -> String {
         let b = design.module("page_split");
         let checked_valid = b.input("checked_valid", 1);
@@ -262,7 +263,9 @@ impl PageSplit {
         // In order, every request takes a context.
         let head_opens = if config.in_order { b.flag(true) } else { head_has_more };
         is_first.next(load | (is_first.value & !issue));
-        is_last.next(load.mux(!head_has_more, issue.mux(current.pages_minus_one.is(1), is_last.value)));
+        let becomes_last = issue.mux(current.pages_minus_one.is(1), is_last.value);
+        let stops = b.forward("stops", 1);
+        is_last.next(load.mux(!head_has_more, becomes_last | stops.value));
         is_split.next(load.mux(head_opens, is_split.value));
         is_opening.next(load.mux(head_opens, is_opening.value & !issue));
         is_long.next(load.mux(is_head_long, is_long.value));
@@ -284,6 +287,9 @@ impl PageSplit {
         let takes_slot = issue & is_long.value;
         let slot_freed = b.input("slot_freed", 1);
         let freed_turn = b.input("slot_freed_turn", 1);
+        // One that waits to open has the turn of a request that may still be drained.
+        let is_of_current = is_long.value & !is_opening.value & turn.value.eq(freed_turn);
+        stops.drive(b.input("long_failed", 1) & is_of_current);
         for (slots, is_its_turn, is_freed) in
             [(&slots[0], !turn.value, !freed_turn), (&slots[1], turn.value, freed_turn)]
         {

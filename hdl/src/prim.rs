@@ -24,6 +24,7 @@ mod plru;
 mod ram;
 mod record;
 mod ring;
+mod rom;
 mod scrub;
 mod signal;
 
@@ -41,5 +42,6 @@ pub use record::{
     mux_record, output_channel, register_record, split_fields, zero_record,
 };
 pub use ring::{Ring, RingWrite};
+pub use rom::Rom;
 pub use scrub::{Scrub, scrub};
 pub use signal::{Signal, concat, encode_one_hot, or_all, select_by_number, select_first, select_one_hot, select_tree};

@@ -169,6 +169,14 @@ record! {
         length: 32,
         /// Index of the MPT entry, masked with num_mpts - 1.
         index: key::INDEX_BITS,
+        /// `va` was counted from the region's start and has been added to `region_va`.
+        is_rebased: 1,
+        /// The entry is the parent of the bound window that the request named.
+        is_parent: 1,
+        /// The sum of `region_va` and the request's own address is 2^64 or more.
+        is_beyond: 1,
+        /// VA of the region when `va` was added to it.
+        region_va: 64,
         /// Order number: place among the requests in order of admission, modulo `admitted_max`. 0 where responses come in any
         /// order.
         order: config.order_bits(),
@@ -214,6 +222,14 @@ record! {
         entry_2: 128,
         /// Bytes 48 to 63.
         entry_3: 128,
+        /// `va` was counted from the region's start and has been added to `region_va`.
+        is_rebased: 1,
+        /// The entry is the parent of the bound window that the request named.
+        is_parent: 1,
+        /// The sum of `region_va` and the request's own address is 2^64 or more.
+        is_beyond: 1,
+        /// VA of the region when `va` was added to it.
+        region_va: 64,
         /// Order number: place among the requests in order of admission, modulo `admitted_max`. 0 where responses come in any
         /// order.
         order: config.order_bits(),
@@ -445,12 +461,20 @@ record! {
         length: 32,
         /// Index of the MPT entry, masked with num_mpts - 1.
         index: key::INDEX_BITS,
-        /// The request comes back from the HEM lookup and brings its line.
+        /// The request comes back from the HEM lookup, and keeps the epochs that it has.
         is_replay: 1,
-        /// Replay: status of the HEM lookup; 0: the line is good.
+        /// Of a request that comes back: why it fails; 0: nothing is known against it.
         status: status::STATUS_BITS,
-        /// Replay: number of the read that failed or could not be issued.
+        /// Of a replay: number of the read that failed or could not be issued.
         hop: 2,
+        /// `va` was counted from the region's start and has been added to `region_va`.
+        is_rebased: 1,
+        /// The entry is the parent of the bound window that the request named.
+        is_parent: 1,
+        /// The sum of `region_va` and the request's own address is 2^64 or more.
+        is_beyond: 1,
+        /// VA of the region when `va` was added to it.
+        region_va: 64,
         /// Order number: place among the requests in order of admission, modulo `admitted_max`. 0 where responses come in any
         /// order.
         order: config.order_bits(),
@@ -478,8 +502,14 @@ record! {
         checks_qpn: 1,
         /// MW_BIND_QPN.
         qpn: 24,
+        /// A window that is bound, and not PA: its parent decides besides.
+        is_bound_window: 1,
+        /// BOUND_LKEY.
+        bound_key: 32,
         /// PA: no translation and no bounds.
         is_direct: 1,
+        /// ZBVA, and not PA: addresses count from `va`.
+        is_zero_based: 1,
         /// VA + LEN is above 2^64.
         wraps: 1,
         /// The region spans more than 2^32 pages.
@@ -502,6 +532,45 @@ record! {
         page_count: 32,
         /// There are no hops, and PBL_BA and PBL_SIZE say that page 0 is there, at a multiple of 4 KiB: it needs no walk.
         is_flat: 1,
+    }
+}
+
+record! {
+    /// A request that has to be looked up once more: with its address in a zero-based region's own addresses, or against
+    /// the parent of its window.
+    pub struct Again(config) {
+        /// As on the request port.
+        tag: config.tag_bits,
+        /// As on the request port.
+        function: config.function_bits,
+        /// Table set of the function.
+        table_set: config.table_set_bits(),
+        /// As on the request port.
+        operation: op::OPERATION_BITS,
+        /// Key of the entry that is looked up next.
+        key: 32,
+        /// As on the request port.
+        pd: 24,
+        /// As on the request port.
+        qpn: 24,
+        /// Virtual address from now on.
+        va: 64,
+        /// As on the request port.
+        length: 32,
+        /// Why the window refuses the request; 0: it does not.
+        status: status::STATUS_BITS,
+        /// `va` was counted from the region's start and has been added to `region_va`.
+        is_rebased: 1,
+        /// The entry is the parent of the bound window that the request named.
+        is_parent: 1,
+        /// The sum of `region_va` and the request's own address is 2^64 or more.
+        is_beyond: 1,
+        /// VA of the region when `va` was added to it.
+        region_va: 64,
+        /// Order number.
+        order: config.order_bits(),
+        /// Packed [`Admission`].
+        admission: ADMISSION_BITS,
     }
 }
 

@@ -197,8 +197,9 @@ impl SplitBuffer {
     ///
     /// Inputs besides the channels: `early_split_context` and `early_split_slot` (of the piece that comes next cycle),
     /// `hold_mode`, `merge_bytes_max`. Outputs besides the channels: `ready`, `old_toggle` (a walk of the piece must be
-    /// answered with the opposite), for the page split `context_freed` with `context_freed_number` and `slot_freed` with
-    /// `slot_freed_turn`, and for the fence `long_finished`.
+    /// answered with the opposite), for the page split `context_freed` with `context_freed_number`, `slot_freed` with
+    /// `slot_freed_turn`, and `long_failed` (the slot held a failure: the rest of the request need not be cut), and for the
+    /// fence `long_finished`.
     pub fn build<'a>(design: &Design<'a>, config: &Config) -> String {
         let b = design.module("split_buffer");
         let slots = config.split_contexts * config.split_pages;
@@ -486,6 +487,7 @@ impl SplitBuffer {
         b.output("long_finished", long_finished_late);
         b.output("slot_freed", (taken & d2_now.is_long).delay_reset("slot_freed_q"));
         b.output("slot_freed_turn", turn_finished_late);
+        b.output("long_failed", (taken & d2_now.is_long & !d2_is_good).delay_reset("long_failed_q"));
         b.output("context_freed", finishes.delay_reset("context_freed_q"));
         b.output("context_freed_number", d2_now.context.delay("context_freed_number_q"));
 

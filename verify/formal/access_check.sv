@@ -16,9 +16,11 @@
     reg [23:0] f_pd_2, f_pd_3, f_qpn_2, f_qpn_3;
     reg [7:0] f_early_2, f_early_3, f_early_4;
     reg f_ends_2, f_ends_3, f_ends_4, f_valid_2;
+    reg f_is_rebased_2, f_is_rebased_3, f_is_beyond_2, f_is_beyond_3, f_is_parent_2, f_is_parent_3;
+    reg [63:0] f_region_va_2, f_region_va_3;
     reg [4:0] f_shift_3, f_shift_4;
     wire [7:0] f_shape = lookup_operation > 5 ? 8'h1 : lookup_length > 32'h8000_0000 ? 8'h2
-        : (atomic_shape_check && lookup_operation == 4 && (lookup_length != 8 || lookup_va[2:0] != 0)) ? 8'h3
+        : (atomic_shape_check && lookup_operation == 4 && !lookup_is_rebased && !lookup_is_parent && (lookup_length != 8 || lookup_va[2:0] != 0)) ? 8'h3
         : (hold_mode && lookup_length > 32'h7000) ? 8'h4 : 8'h0;
     always @(posedge clk) begin
         f_valid_2 <= reset_n & lookup_valid;
@@ -30,6 +32,9 @@
         f_qpn_2 <= lookup_qpn;
         f_early_2 <= f_shape != 0 ? f_shape : lookup_length == 0 ? 8'h0 : lookup_status;
         f_ends_2 <= f_shape != 0 || lookup_length == 0 || lookup_status != 0;
+        {f_is_rebased_2, f_is_beyond_2, f_is_parent_2} <= {lookup_is_rebased, lookup_is_beyond, lookup_is_parent};
+        {f_is_rebased_3, f_is_beyond_3, f_is_parent_3} <= {f_is_rebased_2, f_is_beyond_2, f_is_parent_2};
+        {f_region_va_2, f_region_va_3} <= {lookup_region_va, f_region_va_2};
         f_va_3 <= f_va_2;
         f_length_3 <= f_length_2;
         f_key_3 <= f_key_2;
@@ -58,6 +63,8 @@
         assume (f_region_length == 0 || line_last == f_region_last[63:0]);
         assume (line_wraps == (f_region_end > 65'h1_0000_0000_0000_0000));
         assume (line_base_page == ((f_region_va >> f_shift_3) >> 12));
+        assume (line_is_bound_window == (line_is_window && line_is_bound && !line_is_direct));
+        assume (!line_is_zero_based || !line_is_direct);
     end
 
     // Over integers of 66 bits.
@@ -67,28 +74,42 @@
     wire f_is_within_memory = f_end <= 66'h1_0000_0000_0000_0000;
     wire f_is_remote = f_operation_3 >= 2 && f_operation_3 <= 4;
     wire f_region_wraps = f_region_end > 65'h1_0000_0000_0000_0000;
-    wire [7:0] f_status = f_ends_3 ? f_early_3
+    wire f_has_moved = f_is_rebased_3 && !(line_is_zero_based && line_va == f_region_va_3);
+    wire f_is_no_parent = f_is_parent_3 && (line_is_window || line_is_direct || line_is_zero_based);
+    wire [7:0] f_found = f_has_moved ? 8'hb
         : f_key_3 != line_key ? 8'hc
-        : (line_is_window && !f_is_remote) ? 8'hd
+        : ((line_is_window && !f_is_remote) || f_is_no_parent) ? 8'hd
         : (line_is_window && !line_is_bound) ? 8'he
         : f_pd_3 != line_pd ? 8'hf
         : (line_checks_qpn && f_qpn_3 != line_qpn) ? 8'h10
-        : !line_allowed[f_operation_3] ? 8'h11
+        : (!f_is_parent_3 && !line_allowed[f_operation_3]) ? 8'h11
         : (!line_is_direct && f_region_wraps) ? 8'h12
         : (!line_is_direct && line_too_large) ? 8'h13
-        : (line_is_direct ? !f_is_within_memory : !f_is_inside) ? 8'h14
-        : line_is_window ? 8'h15 : 8'h0;
+        : (f_is_beyond_3 || (line_is_direct ? !f_is_within_memory : !f_is_inside)) ? 8'h14
+        : (line_is_window && line_is_direct) ? 8'h15 : 8'h0;
+    // Whatever is wrong with a parent has one status.
+    wire [7:0] f_status = f_ends_3 ? f_early_3 : f_found == 0 ? 8'h0 : f_is_parent_3 ? 8'h15 : f_found;
+    // Round once more: with the address rebased, or to the parent with what the window says.
+    wire f_goes_rebased = line_is_zero_based && !f_is_rebased_3 && !f_is_parent_3;
+    wire f_goes_round = !f_ends_3 && !f_is_parent_3 && (f_goes_rebased || line_is_bound_window);
+    wire [64:0] f_own_va = {1'b0, f_va_3} + {1'b0, f_region_va};
     wire [63:0] f_page = (f_va_3 >> f_shift_3) >> 12;
     wire [63:0] f_base_page = (f_region_va >> f_shift_3) >> 12;
     wire [65:0] f_last = f_end - 66'd1;
     wire [63:0] f_last_page = (f_last[63:0] >> f_shift_3) >> 12;
     reg [7:0] f_status_4;
-    reg f_is_translated_4, f_is_legal_4;
+    reg f_is_translated_4, f_is_legal_4, f_goes_round_4, f_goes_rebased_4;
+    reg [64:0] f_own_va_4;
+    reg [63:0] f_given_va_4;
+    reg [31:0] f_bound_key_4, f_given_key_4;
     reg [63:0] f_page_4, f_base_page_4, f_last_page_4;
     always @(posedge clk) begin
         f_status_4 <= f_status;
         f_is_translated_4 <= f_status == 0 && !f_ends_3 && !line_is_direct;
         f_is_legal_4 <= f_length_3 != 0 && f_length_3 <= 32'h8000_0000 && f_is_within_memory;
+        {f_goes_round_4, f_goes_rebased_4} <= {f_goes_round, f_goes_rebased};
+        {f_own_va_4, f_given_va_4} <= {f_own_va, f_va_3};
+        {f_bound_key_4, f_given_key_4} <= {line_bound_key, f_key_3};
         f_page_4 <= f_page;
         f_base_page_4 <= f_base_page;
         f_last_page_4 <= f_last_page;
@@ -101,6 +122,7 @@
 `ifdef F_STATUS
         status: assert (checked_status == f_status_4);
         translated: assert (checked_is_translated == f_is_translated_4);
+        stays: assert (!f_goes_round_4);
 `endif
 `ifdef F_PAGES
         virtual_page: assert (checked_virtual_page == f_page_4[31:0]);
@@ -108,6 +130,17 @@
         // A legal request touches 2^19 + 1 pages at most, so that 20 bits tell how many.
         pages: assert (!f_is_legal_4 || {44'b0, checked_pages_minus_one} == f_last_page_4 - f_page_4);
         crosses: assert (!f_is_legal_4 || checked_may_have_more == (f_last_page_4 != f_page_4));
+`endif
+    end
+    always @* if (f_cycles == 4 && again_valid) begin
+`ifdef F_STATUS
+        one_way: assert (!checked_valid);
+        round: assert (f_goes_round_4);
+        status_along: assert (again_status == (f_goes_rebased_4 ? 8'h0 : f_status_4));
+        key_next: assert (again_key == (f_goes_rebased_4 ? f_given_key_4 : f_bound_key_4));
+        va_next: assert (again_va == (f_goes_rebased_4 ? f_own_va_4[63:0] : f_given_va_4));
+        beyond: assert (again_is_beyond == (f_goes_rebased_4 && f_own_va_4[64]));
+        kind: assert (again_is_rebased == f_goes_rebased_4 && again_is_parent == !f_goes_rebased_4);
 `endif
     end
 `endif

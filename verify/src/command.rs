@@ -3,6 +3,7 @@
 pub mod bench;
 pub mod coverage;
 pub mod formal;
+pub mod mutants;
 pub mod replay;
 pub mod scenario;
 pub mod soak;
@@ -10,11 +11,15 @@ pub mod synth;
 
 use std::fs;
 use std::io::{self, IsTerminal, Write};
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use keywalk_verify::arguments::parse_latency;
 use keywalk_verify::figures::{self, WholeFile};
+use keywalk_verify::{Design, RtlOptions};
 
 /// Everything passed.
 pub const PASSED: u8 = 0;
@@ -24,6 +29,9 @@ pub const FAILED: u8 = 1;
 pub const UNUSABLE: u8 = 2;
 /// A tool that is needed is missing.
 pub const TOOL_MISSING: u8 = 3;
+
+/// Regions of more pages are sampled on the RTL, unless asked for otherwise.
+pub const RTL_WHOLE_PAGES_MAX: u64 = 1 << 21;
 
 /// Why nothing was run.
 pub struct Refusal {
@@ -58,6 +66,15 @@ pub fn progress_bar(count: u64, unit: &str) -> ProgressBar {
     }
     bar.enable_steady_tick(Duration::from_millis(200));
     bar
+}
+
+/// Number of a shard, from 0, and how many there are: `3/8`.
+pub fn parse_shard(text: &str) -> Result<(u64, u64), String> {
+    let numbers = text.split_once('/').map(|(shard, shards)| (shard.parse::<u64>(), shards.parse::<u64>()));
+    match numbers {
+        Some((Ok(shard), Ok(shards))) if (1..=shards).contains(&shard) => Ok((shard - 1, shards)),
+        _ => Err("legal is I/N with 1 <= I <= N".into()),
+    }
 }
 
 /// Prints lines to standard output. A reader that has gone away is no reason to stop.
@@ -110,4 +127,45 @@ fn readme_refusal(path: &Path, why: &dyn std::fmt::Display) -> Refusal {
 /// Why the file of `--json` cannot be written.
 pub fn json_refusal(path: &Path, error: &io::Error) -> Refusal {
     Refusal::unusable(format!("--json {}: {error}", path.display()))
+}
+
+/// Arguments that say how the surroundings of a generated engine behave.
+#[derive(Debug, Args)]
+pub struct RtlArgs {
+    /// Cycles from a table read to its data, or a range of which each read takes its own.
+    #[arg(long, default_value = "40", value_name = "N|MIN..MAX", value_parser = parse_latency)]
+    pub latency: RangeInclusive<u32>,
+    /// Answer table reads out of order, their beats mixed.
+    #[arg(long)]
+    pub reorder: bool,
+    /// Idle cycles and back-pressure on every channel.
+    #[arg(long)]
+    pub stall: bool,
+    /// Everything random follows from it.
+    #[arg(long, default_value_t = 1, value_name = "S")]
+    pub seed: u64,
+}
+
+/// The generated engine of that name.
+///
+/// # Errors
+/// This build has none, or none of that name.
+pub fn engine(preset: &str) -> Result<&'static keywalk_cosim::Dut, Refusal> {
+    Design::engines().find(|design| design.name == preset).ok_or_else(|| {
+        let names: Vec<_> = Design::engines().map(|design| design.name).collect();
+        if names.is_empty() {
+            let message = "this build has no RTL model: install verilator (`make` does) and build again";
+            return Refusal::tool_missing(message);
+        }
+        Refusal::unusable(format!("--preset {preset}: this build has {}", names.join(", ")))
+    })
+}
+
+impl RtlArgs {
+    /// The surroundings.
+    #[must_use]
+    pub fn options(&self) -> RtlOptions {
+        let latency_cycles = self.latency.clone();
+        RtlOptions { latency_cycles, reorder: self.reorder, stall: self.stall, seed: self.seed }
+    }
 }

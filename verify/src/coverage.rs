@@ -1,4 +1,4 @@
-//! Functional coverage that was collected: counts of the bins of [`keywalk_contract::coverage`].
+//! Coverage that was collected: counts of the bins of [`keywalk_contract::coverage`], and those of Verilator beside them.
 
 use std::collections::BTreeMap;
 
@@ -6,17 +6,20 @@ use keywalk_contract::coverage::{GROUPS, Group, GroupName};
 use serde::{Deserialize, Serialize};
 
 use crate::figures;
+use crate::rtl_coverage::{self, RtlCoverage};
 
 /// Counts of all bins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Coverage {
     /// By group and bin.
     counts: Vec<Vec<u64>>,
+    /// What Verilator has counted, on an engine with coverage.
+    pub rtl: RtlCoverage,
 }
 
 impl Default for Coverage {
     fn default() -> Self {
-        Self { counts: GROUPS.iter().map(|group| vec![0; group.len()]).collect() }
+        Self { counts: GROUPS.iter().map(|group| vec![0; group.len()]).collect(), rtl: RtlCoverage::default() }
     }
 }
 
@@ -84,6 +87,7 @@ impl Coverage {
     pub fn merge(&mut self, other: &Self) {
         let pairs = self.counts.iter_mut().flatten().zip(other.counts.iter().flatten());
         pairs.for_each(|(sum, count)| *sum += count);
+        self.rtl.merge(&other.rtl);
     }
 
     /// The bins of a group.
@@ -103,13 +107,13 @@ impl Coverage {
         self.all().filter(Bin::is_wrong).collect()
     }
 
-    /// For a file.
+    /// The bins for a file, without Verilator's counts.
     #[must_use]
     pub fn to_file(&self) -> CoverageFile {
         CoverageFile(self.all().filter(|bin| bin.count > 0).map(|bin| (bin.name(), bin.count)).collect())
     }
 
-    /// From a file.
+    /// The bins from a file.
     ///
     /// # Errors
     /// [`UnknownBin`].
@@ -188,24 +192,27 @@ impl Coverage {
             }
             page += "</table>\n";
         }
+        if !self.rtl.is_empty() {
+            page += &self.rtl.html(&rtl_coverage::exceptions());
+        }
         page + "</body></html>\n"
     }
 }
 
 /// Text within HTML.
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
 const HTML_HEAD: &str = "<!DOCTYPE html>
-<html lang=\"en\"><head><meta charset=\"utf-8\"><title>Keywalk: functional coverage</title><style>
+<html lang=\"en\"><head><meta charset=\"utf-8\"><title>Keywalk: coverage</title><style>
 body { font: 14px sans-serif; margin: 2em; }
 table { border-collapse: collapse; }
 th, td { padding: 1px 10px; text-align: left; }
 td.count { text-align: right; }
 tr.filled { background: #e4f5e4; }
 tr.unreachable { color: #888; }
-tr.wrong { background: #f8c4c4; }
+tr.wrong, li.wrong { background: #f8c4c4; }
 </style></head><body><h1>Functional coverage</h1>
 ";
 

@@ -9,7 +9,7 @@ use crate::hardware::Undefined;
 use crate::tables::Tables;
 
 pub use golden::GoldenDut;
-pub use rtl::{RtlDut, RtlOptions};
+pub use rtl::{HostMemory, RtlDut, RtlOptions};
 
 /// Why a design under test gave no answers.
 #[derive(Debug, thiserror::Error)]

@@ -3,7 +3,6 @@
 mod command;
 
 use std::fs;
-use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -11,20 +10,18 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use command::bench::BenchArgs;
 use command::coverage::CoverageArgs;
 use command::formal::FormalArgs;
+use command::mutants::MutantsArgs;
 use command::replay::ReplayArgs;
 use command::scenario::ScenarioArgs;
 use command::soak::SoakArgs;
 use command::synth::SynthArgs;
-use command::{FAILED, PASSED, Refusal, print, progress_bar};
+use command::{FAILED, PASSED, RTL_WHOLE_PAGES_MAX, Refusal, RtlArgs, engine, print, progress_bar};
 use keywalk_contract::Operation;
 use keywalk_model::{Controls, Request};
-use keywalk_verify::arguments::{parse_latency, parse_number, parse_operation};
+use keywalk_verify::arguments::{parse_number, parse_operation};
 use keywalk_verify::number::Hex32;
 use keywalk_verify::suite::Event;
-use keywalk_verify::{Design, Difference, FileReport, Golden, Report, RtlOptions, Settings, Suite};
-
-/// Pages of a region above which the RTL is asked for samples of it; the golden model is asked for any.
-const RTL_WHOLE_PAGES_MAX: u64 = 1 << 21;
+use keywalk_verify::{Design, Difference, FileReport, Golden, Report, Settings, Suite};
 
 /// Verifies the Keywalk engine.
 #[derive(Debug, Parser)]
@@ -116,6 +113,8 @@ enum Command {
     /// Add up what soaks have seen and say which bins of the functional coverage are empty.
     ///
     /// The bins are defined in hdl/contract/src/coverage.rs, those that cannot be filled with the reason.
+    /// Where a file has counts of Verilator's (`soak --preset small_covered`, built with `--features coverage`), they are
+    /// reported besides: lines, branches and signals of the generated RTL, with reasons in verify/rtl_coverage.toml.
     ///
     /// Exit status: 0 every bin that can be filled is filled and no case failed, 1 otherwise, 2 wrong usage or unreadable
     /// input.
@@ -137,6 +136,19 @@ enum Command {
     /// Exit status: 0 everything was shown, 1 something was not (or a planted fault was not found), 2 wrong usage or
     /// Verilog that yosys refuses, 3 a tool is missing.
     Formal(FormalArgs),
+    /// Wake faults in the Verilog of the small engine, one at a time, and see that the tests find each.
+    ///
+    /// A build with the feature `mutants` (`make mutants` makes it) holds some hundred mutants: one changed operator, constant,
+    /// condition or slice each, a stuck bit, a register that keeps its value, chosen over all modules by their size, and always
+    /// the same ones. Each is tested until something fails: first with the block's own tests, then with a short soak, the
+    /// engine's tests, a long soak and the vectors. A program that hangs has failed. All of them must pass without a mutant
+    /// first.
+    ///
+    /// A mutant that survives must stand in verify/mutants.toml with the reason, and one that stands there must survive.
+    ///
+    /// Exit status: 0 the tests find 98 % of the mutants that can be found, and the list is right; 1 otherwise; 2 wrong usage, or
+    /// a test that fails without a mutant.
+    Mutants(MutantsArgs),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -155,18 +167,8 @@ struct VectorsArgs {
     /// The engine: a configuration such as default or small, or a copy of one with a planted fault.
     #[arg(long, default_value = "default", value_name = "NAME")]
     preset: String,
-    /// Cycles from a table read to its data, or a range of which each read takes its own.
-    #[arg(long, default_value = "40", value_name = "N|MIN..MAX", value_parser = parse_latency)]
-    latency: RangeInclusive<u32>,
-    /// Answer table reads out of order, their beats mixed.
-    #[arg(long)]
-    reorder: bool,
-    /// Idle cycles and back-pressure on every channel.
-    #[arg(long)]
-    stall: bool,
-    /// Everything random follows from it.
-    #[arg(long, default_value_t = 1, value_name = "S")]
-    seed: u64,
+    #[command(flatten)]
+    rtl: RtlArgs,
     /// Regions of more pages are sampled instead of requested as a whole. [default: 2097152 for the RTL, none for the
     /// model]
     #[arg(long, value_name = "PAGES")]
@@ -218,6 +220,7 @@ fn main() -> ExitCode {
         Command::Coverage(args) => command::coverage::run(&args),
         Command::Scenario(args) => command::scenario::run(&args),
         Command::Formal(args) => command::formal::run(&args),
+        Command::Mutants(args) => command::mutants::run(&args),
     };
     ExitCode::from(result.unwrap_or_else(|error| {
         eprintln!("keywalk-verify: {}", error.message);
@@ -237,16 +240,7 @@ fn design(args: &VectorsArgs) -> Result<Design, Refusal> {
             "--trace needs a build with tracing: cargo run --release -p keywalk-verify --features trace -- ...";
         return Err(Refusal::unusable(message));
     }
-    let options =
-        RtlOptions { latency_cycles: args.latency.clone(), reorder: args.reorder, stall: args.stall, seed: args.seed };
-    Design::rtl(&args.preset, options).ok_or_else(|| {
-        let names: Vec<_> = Design::engines().map(|design| design.name).collect();
-        if names.is_empty() {
-            let message = "this build has no RTL model: install verilator (`make` does) and build again";
-            return Refusal::tool_missing(message);
-        }
-        Refusal::unusable(format!("--preset {}: this build has {}", args.preset, names.join(", ")))
-    })
+    Ok(Design::Rtl { design: engine(&args.preset)?, options: args.rtl.options() })
 }
 
 fn vectors(args: &VectorsArgs) -> Result<u8, Refusal> {
@@ -254,7 +248,7 @@ fn vectors(args: &VectorsArgs) -> Result<u8, Refusal> {
     let suite = Suite::load(&args.paths).map_err(Refusal::unusable)?;
     let is_rtl = args.dut == DutName::Rtl;
     let settings = Settings {
-        seed: args.seed,
+        seed: args.rtl.seed,
         whole_pages_max: args.whole_pages_max.unwrap_or(if is_rtl { RTL_WHOLE_PAGES_MAX } else { u64::MAX }),
         compare_with_model: is_rtl,
     };
@@ -277,13 +271,13 @@ fn vectors(args: &VectorsArgs) -> Result<u8, Refusal> {
     bar.finish_and_clear();
 
     let options = serde_json::json!({
-        "seed": args.seed,
+        "seed": args.rtl.seed,
         "whole_pages_max": Some(settings.whole_pages_max).filter(|pages| *pages < u64::MAX),
         "rtl": is_rtl.then(|| serde_json::json!({
             "preset": args.preset,
-            "latency_cycles": [args.latency.start(), args.latency.end()],
-            "reorder": args.reorder,
-            "stall": args.stall,
+            "latency_cycles": [args.rtl.latency.start(), args.rtl.latency.end()],
+            "reorder": args.rtl.reorder,
+            "stall": args.rtl.stall,
         })),
     });
     let report = Report::new(if is_rtl { "rtl" } else { "model" }, options, files);

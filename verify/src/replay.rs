@@ -17,7 +17,7 @@ use keywalk_image::LINE_BYTES;
 use keywalk_model::{ContextQuery, ContextRequest, Descriptor, Request, WorkRequest};
 use serde::Serialize;
 
-pub use device::{CommandDut, ModelDevice};
+pub use device::{CommandDut, ModelDevice, RtlDevice};
 pub use event::{Event, EventLog};
 
 use crate::dut::DutError;

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::hardware::{self, SharedMemory};
-use keywalk_contract::{Config, Operation, Table, mpt_entry};
+use keywalk_contract::{Config, Operation, Table, key, mpt_entry};
 use keywalk_cosim as cosim;
 use keywalk_image::{
     Description, Image, ObjectDescription, PageList, QueueBufferDescription, QueueBufferRegionDescription,
@@ -154,7 +154,7 @@ impl Scenario {
         let is_exact = random.random_ratio(1, 8);
         let length = if is_exact { room } else { random.random_range(0..=room.min(longest)) };
         let is_atomic = operation == Operation::RemoteAtomic.code() && random.random_ratio(7, 8);
-        let va = region.va.wrapping_add(offset);
+        let va = if region.is_zero_based { offset } else { region.va.wrapping_add(offset) };
         let mut request = Request {
             key: region.key,
             pd: region.pd,
@@ -173,8 +173,8 @@ impl Scenario {
             7 => request.key = wild.key,
             _ => {}
         }
-        if request.length > 1 << 28 && request.length <= 1 << 31 && page == 4096 {
-            // A quarter of a gigabyte in 4 KiB pages says no more than 80 pages do.
+        if request.length <= 1 << 31 && u64::from(request.length) / page > 1 << 16 {
+            // A gigabyte in small pages says no more than 80 pages do.
             request.length &= (1 << 19) - 1;
         }
         request
@@ -247,7 +247,7 @@ fn draw_table_set(random: &mut ChaCha8Rng, config: &Config) -> TableSetDescripti
         count => count,
     };
     let mut indices: Vec<u32> = Vec::new();
-    let regions = (0..random.random_range(4..24))
+    let mut regions: Vec<RegionDescription> = (0..random.random_range(4..24))
         .map(|number| {
             let index = loop {
                 let index =
@@ -260,6 +260,7 @@ fn draw_table_set(random: &mut ChaCha8Rng, config: &Config) -> TableSetDescripti
             draw_region(random, number, index, page_shift_base)
         })
         .collect();
+    bind_windows(random, &mut regions);
     let queue_buffers = (0..random.random_range(0..4)).map(|number| draw_queue_buffer(random, number, page_shift_base));
     let queue_buffers = queue_buffers.collect();
     TableSetDescription { num_mpts_log2, page_shift_base, tables, regions, objects, queue_buffers }
@@ -296,7 +297,7 @@ fn draw_region(random: &mut ChaCha8Rng, number: u32, index: u32, page_shift_base
         1 => RegionKind::FrmrFree,
         2..=3 => RegionKind::Frmr,
         4 => RegionKind::Mw,
-        5 => RegionKind::MwValid,
+        5..=6 => RegionKind::MwValid,
         _ => RegionKind::Mr,
     };
     let page_shift = u64::from(page_shift_base)
@@ -348,8 +349,41 @@ fn draw_region(random: &mut ChaCha8Rng, number: u32, index: u32, page_shift_base
         ba_pg_sz,
         window_type,
         bind_qpn: if window_type == 2 { random.random_range(0..4) } else { 0 },
-        bound_key: if kind == RegionKind::MwValid && random.random() { random.random_range(1..=u32::MAX) } else { 0 },
+        is_zero_based: is_sized && random.random_ratio(1, 8),
         ..RegionDescription::default()
+    }
+}
+
+/// Binds most of the windows that are VALID to a region: one of any kind, and a part of it, mostly.
+fn bind_windows(random: &mut ChaCha8Rng, regions: &mut [RegionDescription]) {
+    let parents = regions.to_vec();
+    for window in regions.iter_mut().filter(|region| region.kind == RegionKind::MwValid) {
+        if random.random_ratio(1, 8) {
+            continue;
+        }
+        let likely: Vec<&RegionDescription> =
+            parents.iter().filter(|parent| parent.pages != PageList::default() && !parent.is_zero_based).collect();
+        let likely = if random.random_ratio(1, 12) { Vec::new() } else { likely };
+        let Some(parent) = likely.choose(random).copied().or_else(|| parents.choose(random)) else { return };
+        window.bound_key = key::of_index(parent.index.unwrap_or(0)) | u32::from(parent.variant);
+        window.length_bytes = random.random_range(0..=parent.length_bytes);
+        window.va = parent.va.wrapping_add(random.random_range(0..=parent.length_bytes - window.length_bytes));
+        window.page_bytes = parent.page_bytes;
+        window.pd = parent.pd;
+        match random.random_range(0..24) {
+            0 => window.pd ^= 1 << random.random_range(0..24),
+            1 => window.bound_key ^= 1 << random.random_range(0..32),
+            2 => {
+                window.length_bytes = window.length_bytes.saturating_add(random.random_range(0..2 * window.page_bytes))
+            }
+            3 => window.va = window.va.wrapping_sub(random.random_range(0..2 * window.page_bytes)),
+            _ => {}
+        }
+        // The builder takes none that runs past 2^64; such a one is made by damaging it.
+        let room = window.va.wrapping_neg();
+        if room > 0 {
+            window.length_bytes = window.length_bytes.min(room);
+        }
     }
 }
 
@@ -460,6 +494,8 @@ fn damage(random: &mut ChaCha8Rng, image: &Image, memory: &mut SparseMemory) {
 pub struct Outcome {
     /// Responses that equal the model's, beat for beat.
     pub responses: usize,
+    /// Their beats.
+    pub beats: usize,
     /// Answers of the context port that equal the model's.
     pub context_answers: usize,
     /// Responses by status of their last beat.
@@ -559,6 +595,7 @@ impl Scenario {
                 return Err(RunError::difference(request, &expected_beats, &response.segments, &steps));
             }
             outcome.responses += 1;
+            outcome.beats += expected_beats.len();
             *outcome.statuses.entry(expected.status().name()).or_default() += 1;
         }
         while let Some(answer) = engine.pop_context() {

@@ -22,7 +22,8 @@ use keywalk_cosim::Dut;
 use serde::{Deserialize, Serialize};
 
 use crate::coverage::{Coverage, CoverageFile};
-pub use case::{Calm, Case, Event};
+use crate::rtl_coverage::RtlCoverageFile;
+pub use case::{Calm, Case, Change, Event};
 pub use run::{Counts, Kind, Trouble, run};
 pub use shrink::{Reduction, shrink};
 
@@ -93,6 +94,9 @@ pub struct SoakFile {
     pub failures: Vec<FailureFile>,
     /// Counts of bins.
     pub coverage: CoverageFile,
+    /// Verilator's counts; nothing where no engine with coverage ran.
+    #[serde(default, skip_serializing_if = "RtlCoverageFile::is_empty")]
+    pub rtl: RtlCoverageFile,
 }
 
 /// A failed case in a file.
@@ -126,6 +130,7 @@ impl SoakFile {
         for (bin, count) in &other.coverage.0 {
             *self.coverage.0.entry(bin.clone()).or_default() += count;
         }
+        self.rtl.merge(&other.rtl);
     }
 }
 

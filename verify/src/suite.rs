@@ -8,6 +8,7 @@ use std::sync::mpsc;
 use std::thread;
 
 use crate::dut::{Dut, DutError, GoldenDut, RtlDut, RtlOptions};
+use crate::hardware::SharedMemory;
 use crate::report::FileReport;
 use crate::run::{Rerun, Settings, run_file};
 use crate::tables::Tables;
@@ -43,7 +44,7 @@ impl Design {
     fn dut(&self) -> Box<dyn Dut> {
         match self {
             Self::Model => Box::new(GoldenDut::default()),
-            Self::Rtl { design, options } => Box::new(RtlDut::new(design, options.clone())),
+            Self::Rtl { design, options } => Box::new(RtlDut::<SharedMemory>::new(design, options.clone())),
         }
     }
 }

@@ -38,17 +38,21 @@ impl LineMemory for Changing {
     }
 }
 
-/// Two regions of scattered pages. Of two images with one seed for the tables, the tables lie at the same places.
-fn image(tables_seed: u64, pages_seed: u64, target_pd: u32) -> Image {
-    let table = |table| TableDescription {
-        table,
+/// The MPT, of one hop.
+fn mpt() -> TableDescription {
+    TableDescription {
+        table: Table::Mpt,
         hop: 1,
         ba_pg_sz: 0,
         buf_pg_sz: 0,
         entry_bytes: 64,
         bt_num: 1,
         object_count: 0,
-    };
+    }
+}
+
+/// Two regions of scattered pages. Of two images with one seed for the tables, the tables lie at the same places.
+fn image(tables_seed: u64, pages_seed: u64, target_pd: u32) -> Image {
     let region = |index, pd, seed| RegionDescription {
         name: format!("region_{index}"),
         length_bytes: PAGES * 4096,
@@ -62,7 +66,7 @@ fn image(tables_seed: u64, pages_seed: u64, target_pd: u32) -> Image {
     };
     let set = TableSetDescription {
         num_mpts_log2: 10,
-        tables: vec![table(Table::Mpt)],
+        tables: vec![mpt()],
         regions: vec![region(TARGET, target_pd, pages_seed), region(OTHER, 7, 1)],
         ..TableSetDescription::default()
     };
@@ -133,6 +137,8 @@ struct Adversary {
     fence: Option<usize>,
     /// PD of requests and invalidations.
     pd: u32,
+    /// Function of requests, invalidations and reports. Function 0 has table set 0, any other table set 1.
+    function: u8,
     stale_answers: u64,
     strays: u64,
 }
@@ -157,6 +163,7 @@ impl Adversary {
             reported: HashSet::new(),
             fence: None,
             pd: 7,
+            function: 0,
             stale_answers: 0,
             strays: 0,
         };
@@ -168,7 +175,11 @@ impl Adversary {
         let mut controls = hardware::controls(self.worlds[0].model.controls);
         controls.merge_bytes_max = 0;
         let set = hardware::table_set(&self.worlds[self.current].model.table_sets[0]);
-        let setup = Setup { table_sets: vec![set], controls, ..Setup::default() };
+        let mut setup = Setup { table_sets: vec![set], controls, ..Setup::default() };
+        if self.function != 0 {
+            setup.table_sets.insert(0, hardware::table_set(&keywalk_model::TableSet::default()));
+            setup.function_map = vec![(self.function, 1)];
+        }
         self.engine.setup(&setup).expect("registers answer");
     }
 
@@ -179,7 +190,7 @@ impl Adversary {
     fn submit_of(&mut self, index: u32, pd: u32, page: u64, pages: u64) -> u16 {
         let tag = self.next_tag;
         self.next_tag += 1;
-        let request = request_of(index, pd, tag, page, pages);
+        let request = Request { function: self.function, ..request_of(index, pd, tag, page, pages) };
         self.asked.insert(tag, request);
         self.engine.submit(&hardware::request(&request, tag)).expect("a legal request");
         tag
@@ -208,7 +219,7 @@ impl Adversary {
             if cycle <= now {
                 self.unreported.swap_remove(index);
                 self.reported.insert(tag);
-                self.engine.report_done(0, tag).expect("a legal report");
+                self.engine.report_done(self.function, tag).expect("a legal report");
             } else {
                 index += 1;
             }
@@ -250,7 +261,8 @@ impl Adversary {
     fn invalidate(&mut self, scope: Scope) {
         let key = TARGET << 8;
         let length_bytes = PAGES * 4096;
-        let invalidation = Invalidation { tag: 77, function: 0, scope, key, pd: self.pd, va: FIRST_VA, length_bytes };
+        let invalidation =
+            Invalidation { tag: 77, function: self.function, scope, key, pd: self.pd, va: FIRST_VA, length_bytes };
         self.engine.submit_invalidation(&invalidation).expect("a legal invalidation");
     }
 
@@ -443,6 +455,31 @@ fn tables_that_move_are_found_after_bt0_is_rewritten() {
 }
 
 #[test]
+fn an_invalidation_finds_the_tables_of_its_function() {
+    let images = [image(1, 100, 7), image(1, 200, 7)];
+    for dut in [&dut::SMALL, &dut::SMALL_ORDERED] {
+        for function in [1, 0x35, 0xff] {
+            let mut adversary = Adversary::new(dut, [&images[0], &images[1]], EngineOptions::rough(10, 9));
+            adversary.function = function;
+            adversary.set_up();
+            for scope in SCOPES.into_iter().cycle().take(20) {
+                let ask = |adversary: &mut Adversary| {
+                    for page in 0..6 {
+                        adversary.submit(TARGET, page, 1);
+                    }
+                    adversary.drain();
+                };
+                ask(&mut adversary);
+                adversary.change(scope);
+                adversary.complete(0);
+                ask(&mut adversary);
+            }
+            assert_eq!(adversary.stale_answers, 0, "none was under way");
+        }
+    }
+}
+
+#[test]
 fn hundreds_of_invalidations_wrap_every_epoch_and_let_nothing_through() {
     let images = [image(1, 100, 7), image(1, 200, 7)];
     for (scope, count) in
@@ -549,6 +586,45 @@ fn the_completion_waits_until_earlier_dma_is_reported_done() {
     adversary.run(50);
     assert_eq!(adversary.engine.pop_invalidated(), Some(77));
     assert!(adversary.engine.is_idle().expect("registers answer"));
+}
+
+#[test]
+fn a_long_request_that_failed_holds_up_no_fence() {
+    // None of so many pages is there: whoever cut the request to its end would take as many cycles.
+    const MANY: u64 = 1 << 15;
+    let region = RegionDescription {
+        name: "holes".into(),
+        length_bytes: MANY * 4096,
+        va: FIRST_VA,
+        pd: 7,
+        rights: Rights::ALL,
+        index: Some(TARGET),
+        hop: Some(2),
+        pages: PageList::Explicit { addresses: vec![0; MANY as usize] },
+        allow_holes: true,
+        ..RegionDescription::default()
+    };
+    let set = TableSetDescription {
+        num_mpts_log2: 10,
+        tables: vec![mpt()],
+        regions: vec![region],
+        ..TableSetDescription::default()
+    };
+    let description = Description { seed: 1, table_sets: vec![set], ..Description::default() };
+    let image = description.build().expect("a region without pages");
+    for dut in [&dut::SMALL, &dut::DEFAULT] {
+        let mut adversary = Adversary::new(dut, [&image, &image], EngineOptions::default());
+        // Two of them, since two long requests may be open.
+        for _ in 0..2 {
+            adversary.submit(TARGET, 0, MANY);
+        }
+        adversary.drain();
+        let before = adversary.engine.cycles();
+        adversary.invalidate(Scope::All);
+        adversary.complete(0);
+        let cycles = adversary.engine.cycles() - before;
+        assert!(cycles < MANY / 8, "the fence took {cycles} cycles");
+    }
 }
 
 #[test]

@@ -36,7 +36,7 @@ fn responses_come_in_order_on_random_tables() {
     let config = DUT.config().expect("the engine was generated");
     let mut statuses = BTreeMap::new();
     let mut with_hold_mode = 0;
-    for seed in 0..120 {
+    for seed in 0..200 {
         let options = match seed % 4 {
             0 => EngineOptions { seed, ..EngineOptions::default() },
             1 => EngineOptions::rough(1, seed),

@@ -78,6 +78,33 @@ fn our_own_logs_pass() {
     assert_eq!(text.lines().filter(|line| line.starts_with("pass  ")).count(), 7, "{text}");
 }
 
+/// Table port and channels that make the most of every wait.
+const ROUGH: [&str; 6] = ["--dut", "rtl", "--latency", "1..60", "--reorder", "--stall"];
+
+#[test]
+fn the_hardware_builds_the_same_tables() {
+    for name in ["ctx_qpc512", "dereg_chunks", "frmr_refused", "key_wrap", "mpt_hop2_ba0_buf0_bt4", "rereg_hop_change"]
+    {
+        let (status, text) = replay(&ROUGH, &directory(&format!("vectors/{name}.json")));
+        assert_eq!(status, 0, "{text}");
+        assert!(text.starts_with("pass  "), "{text}");
+    }
+}
+
+#[test]
+fn our_own_logs_pass_on_the_hardware() {
+    let (status, text) = replay(&ROUGH, &directory("events"));
+    assert_eq!(status, 0, "{text}");
+    assert_eq!(text.lines().filter(|line| line.starts_with("pass  ")).count(), 7, "{text}");
+}
+
+#[test]
+fn an_engine_without_a_command_unit_is_refused() {
+    let (status, text) = replay(&["--dut", "rtl", "--preset", "small"], &directory("events"));
+    assert_eq!(status, 2, "{text}");
+    assert!(text.contains("--preset small: it has no command unit"), "{text}");
+}
+
 #[test]
 fn another_outcome_of_any_event_of_our_own_logs_fails() {
     for name in ["frmr_invalidate", "mw_type1", "mw_type2", "zero_based", "mailbox_refused", "two_functions"] {

@@ -11,7 +11,7 @@
 # version. Where it cannot be installed the script says so and goes on: another yosys gives figures with a note.
 #
 # With --formal also what proofs need, all of it from requirements-formal.txt, whatever the system has. Where it cannot be
-# installed the script exits with status 3. With --bfm what the tests with a third party's bus models need: Icarus Verilog from
+# installed the script exits with status 3. With --mutants cargo-mutants, under build/cargo; exit status 3 likewise. With --bfm what the tests with a third party's bus models need: Icarus Verilog from
 # the system's packages, cocotb and cocotbext-axi as wheels; exit status 3 likewise.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -160,6 +160,16 @@ if [ "${1:-}" = --bfm ] && ! bfm_works; then
     if ! bfm_works; then
         say "no tools for the third party's bus models: needed are iverilog (Debian: apt-get install iverilog), python3 with" >&2
         say "its venv module, and a package index; see build/setup.log" >&2
+        exit 3
+    fi
+fi
+
+cargo_mutants=27.1.0
+if [ "${1:-}" = --mutants ] && [ "$(build/cargo/bin/cargo-mutants mutants --version 2>/dev/null)" != "cargo-mutants $cargo_mutants" ]; then
+    say "installing cargo-mutants $cargo_mutants under build/cargo (some minutes)"
+    mkdir -p build
+    if ! "${CARGO:-cargo}" install --quiet --locked --root build/cargo "cargo-mutants@$cargo_mutants" >build/setup.log 2>&1; then
+        say "no cargo-mutants: see build/setup.log" >&2
         exit 3
     fi
 fi

@@ -45,7 +45,7 @@ STATUSES = [
     ("region_wraps", PROTECTION, "contract 6, step 3: VA + LEN > 2^64: every access refused"),
     ("region_too_large", PROTECTION, "contract 2 and 4: PBL_SIZE has 32 bits, no table holds more than 2^32 pages"),
     ("bounds", PROTECTION, "contract 6, step 3: va >= VA, (va - VA) + length <= LEN, va + length <= 2^64"),
-    ("window_parent", PROTECTION, "contract 6, window rules: the parent region is checked again (refused so far)"),
+    ("window_parent", PROTECTION, "contract 6, window rules: the parent region is checked again (state, key, bounds)"),
     ("mtr_index", OPERATION, "contract 4: use no entry past the table (PBL_SIZE, or a queue buffer's count)"),
     ("mtr_misaligned", OPERATION, "contract 4 and 7: lower tables are aligned; reject a misaligned base"),
     ("mtr_not_present", OPERATION, "contract 6, table reads: MTR zero entry: not present"),
@@ -315,35 +315,51 @@ class Reader:
         bit = RIGHT_BIT[request.operation]
         if bit is not None and not entry.at(bit, bit):
             raise Refused("access_right", found=f"bit {bit} is clear")
-        self.bounds(request, entry)
-        if is_window:
-            raise Refused("window_parent")
+        self.bounds(request.va, request.length, entry)
+        if is_window and entry.at(65, 65):
+            raise Refused("window_parent", found="a window that is PA")
+        return is_window
 
-    def bounds(self, request, entry):
-        """Step 3, bounds: over integers, not machine words."""
+    def parent(self, window, va, request):
+        """The region that a window is bound to, if it still is that region and holds the access."""
+        key = window.at(127, 96)
+        entry = self.entry(key)
+        try:
+            if entry.at(1, 0) != 1 or entry.at(223, 192) != key or entry.at(31, 8) != request.pd:
+                raise Refused("window_parent")
+            if entry.at(68, 68) or entry.at(65, 65) or entry.at(66, 66):
+                raise Refused("window_parent", found="a window, a DMA MR or a zero-based region")
+            self.bounds(va, request.length, entry)
+        except Refused as refusal:
+            raise Refused("window_parent", found=refusal.found) from refusal
+        return entry
+
+    def bounds(self, va, request_length, entry):
+        """Step 3, bounds: over integers, not machine words. A zero-based region's addresses count from its start."""
         first, length = entry.at(287, 224), entry.at(191, 128)
-        is_inside = request.va + request.length <= 1 << 64
+        is_inside = va + request_length <= 1 << 64
         if not entry.at(65, 65):
             if first + length > 1 << 64:
                 raise Refused("region_wraps", found=f"VA {first:#x} LEN {length:#x}")
             shift = self.page_shift(entry)
             if length and ((first + length - 1) >> shift) - (first >> shift) + 1 > 1 << 32:
                 raise Refused("region_too_large", found=f"VA {first:#x} LEN {length:#x}, page shift {shift}")
-            is_inside = is_inside and request.va >= first and request.va - first + request.length <= length
+            lowest = 0 if entry.at(66, 66) else first
+            is_inside = is_inside and va >= lowest and va - lowest + request_length <= length
         if not is_inside:
             raise Refused("bounds", found=f"VA {first:#x} LEN {length:#x}")
 
     def page_shift(self, entry):
         return self.set.page_shift_base + entry.at(511, 508)
 
-    def pieces(self, request, entry):
+    def pieces(self, va, length, entry):
         """The request cut at page boundaries: bus address and length of each, in order. Stops with `Refused`."""
         if entry.at(65, 65):
-            yield request.va, request.length
+            yield va, length
             return
         shift = self.page_shift(entry)
         first = entry.at(287, 224) >> shift
-        va, left = request.va, request.length
+        left = length
         while left:
             length = min(left, (1 << shift) - va % (1 << shift))
             index = (va >> shift) - first
@@ -362,8 +378,12 @@ class Reader:
             if request.length == 0:
                 return [(0, 0)], None
             entry = self.entry(request.key)
-            self.permission(request, entry)
-            for address, length in self.pieces(request, entry):
+            is_window = self.permission(request, entry)
+            is_zero_based = entry.at(66, 66) and not entry.at(65, 65)
+            va = entry.at(287, 224) + request.va if is_zero_based else request.va
+            if is_window:
+                entry = self.parent(entry, va, request)
+            for address, length in self.pieces(va, request.length, entry):
                 if segments:
                     last_address, last_length = segments[-1]
                     joined = last_length + length

@@ -15,6 +15,8 @@ pub const DATA_WORDS: usize = 6;
 pub const MAILBOX_BYTES: u64 = 4096;
 /// Alignment of a mailbox buffer: the device transfers whole lines. (The driver's buffers are aligned to 4096.)
 pub const BUFFER_ALIGNMENT_BYTES: u64 = 64;
+/// log2 of the bytes of a context that commands copy. It stands at a multiple of a line.
+pub const CONTEXT_BYTES_LOG2: std::ops::RangeInclusive<u32> = 6..=9;
 /// Most steps of a BT command: it names level 0, 1 or 2.
 pub const STEP_MAX: u8 = 2;
 /// Most lookups of an MPT entry that one command or work request makes: a window, its old and its new parent. Time of a
@@ -80,7 +82,8 @@ crate::layout! {
 
 macro_rules! statuses {
     ($($(#[doc = $doc:literal])* $name:ident = $code:literal, $text:literal;)*) => {
-        /// Outcome of a command. After any but [`CommandStatus::Ok`] nothing has changed, in memory or in the device.
+        /// Outcome of a command. After any but [`CommandStatus::Ok`] nothing has changed, in memory or in the device; but the
+        /// buffer of a QUERY that ends with a bus error may have been written in part.
         #[repr(u8)]
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum CommandStatus { $($(#[doc = $doc])* $name = $code,)* }
@@ -114,7 +117,8 @@ statuses! {
     /// An address is zero or misaligned: a buffer to 64 bytes, a base address as the HEM demands (4 KiB, or with
     /// `alignment_check` off 8 bytes).
     AddressIllegal = 6, "address_illegal";
-    /// The object's entry is not reachable: a BT0 slot is unset, or a pointer is zero or misaligned.
+    /// The object's entry is not reachable: a BT0 slot is unset, or a pointer is zero or misaligned; or the context is not one
+    /// of 64 to 512 bytes at a multiple of 64.
     Unmapped = 7, "unmapped";
     /// A read or write of memory was answered with a bus error.
     BusError = 8, "bus_error";

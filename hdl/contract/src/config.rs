@@ -124,7 +124,7 @@ config! {
     hem_contexts: power_of_two 2..=256, default 128;
     /// MTR walks in flight.
     walk_contexts: power_of_two 4..=512, default 256;
-    /// Line reads in flight on the table port; its ID width is log2 of this.
+    /// Line reads in flight on the table port; its ID width is log2 of this, and one more with the command unit.
     reads_in_flight: power_of_two 2..=256, default 128;
     /// Data bits of the table port.
     table_data_bits: power_of_two 128..=512, default 512;
@@ -138,12 +138,26 @@ config! {
     fault_depth: power_of_two 2..=1024, default 16;
     /// BT0 slots per context table.
     bt0_slots: power_of_two 1..=1024, default 1024;
+    /// Data bits of the data mover: of its AXI4 port and of its payload streams.
+    mover_data_bits: power_of_two 128..=512, default 512;
+    /// Longest burst of the data mover in beats. Bursts end at multiples of their longest length, so none crosses 4 KiB.
+    mover_burst_beats: power_of_two 2..=64, default 64;
+    /// Read bursts of the data mover in flight, and responses whose completion waits to be taken.
+    mover_reads_in_flight: power_of_two 4..=256, default 64;
+    /// Write bursts of the data mover in flight, and responses whose completion waits to be taken.
+    mover_writes_in_flight: power_of_two 4..=256, default 64;
+    /// Beats of read data of the data mover that are in flight or wait for their consumer, or twice the longest burst where that is more.
+    mover_read_beats: power_of_two 16..=4096, default 512;
+    /// Atomics of the data mover in flight, all on different addresses.
+    mover_atomics_in_flight: power_of_two 2..=16, default 8;
 
     [switches]
     /// Whether an invalidation waits for `s_axis_done` of earlier responses. Off: they are the caller's to drain.
     done_tracking: default true;
     /// Whether responses come in the order in which requests were accepted, of all functions together, which includes the order of each function. Off: in any order, told apart by their tags.
     in_order: default false;
+    /// Whether the engine has the command unit: mailbox commands, work requests, and write channels on the table port. Off: software keeps the tables and sets base addresses through registers.
+    command_unit: default false;
 }
 
 /// log2 of a power of two.
@@ -213,10 +227,16 @@ impl Config {
         log2(self.walk_contexts)
     }
 
-    /// Bits of a read number, and of the table port's ID.
+    /// Bits of a read number of the core.
     #[must_use]
     pub const fn read_bits(&self) -> u32 {
         log2(self.reads_in_flight)
+    }
+
+    /// Bits of the table port's IDs: a read number, and above it, where there is a command unit, 1 for its reads and writes.
+    #[must_use]
+    pub const fn table_id_bits(&self) -> u32 {
+        self.read_bits() + self.command_unit as u32
     }
 
     /// Beats of a 64-byte line read.
@@ -266,6 +286,44 @@ impl Config {
     #[must_use]
     pub const fn bt0_slot_bits(&self) -> u32 {
         if self.bt0_slots > 1 { log2(self.bt0_slots) } else { 1 }
+    }
+
+    /// Lanes of 128 bits in a beat of the data mover.
+    #[must_use]
+    pub const fn mover_lanes(&self) -> u32 {
+        self.mover_data_bits / 128
+    }
+
+    /// Bytes of a beat of the data mover.
+    #[must_use]
+    pub const fn mover_beat_bytes(&self) -> u32 {
+        self.mover_data_bits / 8
+    }
+
+    /// Bits of a byte number within a beat of the data mover.
+    #[must_use]
+    pub const fn mover_byte_bits(&self) -> u32 {
+        log2(self.mover_beat_bytes())
+    }
+
+    /// Bits of a beat number within a burst of the data mover.
+    #[must_use]
+    pub const fn mover_burst_bits(&self) -> u32 {
+        log2(self.mover_burst_beats)
+    }
+
+    /// Beats of read data that the data mover has room for.
+    #[must_use]
+    pub const fn mover_read_depth(&self) -> u32 {
+        let wanted = 2 * self.mover_burst_beats;
+        if wanted < self.mover_read_beats { self.mover_read_beats } else { wanted }
+    }
+
+    /// Beats of writes that the data mover gathers before their bursts begin.
+    #[must_use]
+    pub const fn mover_write_depth(&self) -> u32 {
+        let wanted = 2 * self.mover_burst_beats;
+        if wanted < 16 { 16 } else { wanted }
     }
 
     /// Longest request in bytes that hold mode accepts: whatever its alignment, it touches at most `split_pages` pages.

@@ -255,11 +255,12 @@ groups! {
 
     /// Requests that reached an MPT entry, by what it is, the operation, and whether the checks of the entry passed.
     Entry = "entry" [
-        axis!("entry": "free" "window" "direct" "fast" "plain"),
+        axis!("entry": "free" "window" "direct" "zero_based" "fast" "plain"),
         axis!("operation": "local_read" "local_write" "remote_read" "remote_write" "remote_atomic" "bind"),
         axis!("checks": "passed" "refused")
     ] {
-        "free|window", "*", "passed" => "free entries and windows are always refused";
+        "free", "*", "passed" => "free entries are always refused";
+        "window", "local_read|local_write|bind", "passed" => "a window has remote accesses only";
     }
 
     /// Requests that passed all checks before the bounds, by where they lie.

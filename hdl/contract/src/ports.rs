@@ -2,6 +2,7 @@
 //! whole bytes. Bits of a field beyond the configured width read as zero and are ignored on input.
 
 use crate::layout::Layout;
+use crate::{Config, work};
 
 /// Who drives a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,7 +137,7 @@ crate::layout! {
     }
 }
 
-/// Every stream port of the top module.
+/// Every stream port of the core; see [`streams`].
 pub const STREAMS: [StreamPort; 8] = [
     StreamPort { axi_name: "s_axis_req", core_name: "request", direction: Direction::In, layout: request::LAYOUT },
     StreamPort { axi_name: "m_axis_rsp", core_name: "response", direction: Direction::Out, layout: response::LAYOUT },
@@ -167,6 +168,12 @@ pub const STREAMS: [StreamPort; 8] = [
     },
     StreamPort { axi_name: "m_axis_fault", core_name: "fault", direction: Direction::Out, layout: fault::LAYOUT },
 ];
+
+/// The stream ports of an engine of that configuration: with the command unit those of work requests too.
+pub fn streams(config: &Config) -> impl Iterator<Item = &'static StreamPort> {
+    let work: &[StreamPort] = if config.command_unit { &work::STREAMS } else { &[] };
+    STREAMS.iter().chain(work)
+}
 
 /// Scope of an invalidation. The discriminant is the code on the port; the codes above mean [`Scope::All`].
 ///

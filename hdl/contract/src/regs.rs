@@ -3,6 +3,7 @@
 //! Tables are configured through staged writes: the fields of a table are written to `table_select`,
 //! `table_geometry` and `table_object_count`, and take effect at once when `table_commit` is written.
 
+use crate::Config;
 use crate::layout::Field;
 
 /// How software may use a register.
@@ -33,6 +34,14 @@ pub struct Register {
     pub doc: &'static str,
     /// Fields, least significant first; bits not listed are reserved and read as zero.
     pub fields: &'static [Field],
+}
+
+impl Register {
+    /// The fields that an engine of that configuration has: those of the command unit only with it. The others read as zero.
+    pub fn fields_of(&self, config: &Config) -> impl Iterator<Item = &'static Field> {
+        let has_command_unit = config.command_unit;
+        self.fields.iter().filter(move |field| has_command_unit || field.name != interrupt_status::COMMAND.name)
+    }
 }
 
 /// A 64-bit counter: the low half at `offset`, the high half at `offset + 4`. Reading a low half holds the high half that
@@ -105,10 +114,12 @@ registers! {
     interrupt_status / "interrupt_status" @ 0x018 WriteOneToClear = 0, "Pending interrupts." {
         FAULT / "fault" [0:0] = "An event was sent on `m_axis_fault`.";
         FAULT_LOST / "fault_lost" [1:1] = "An event was dropped because `m_axis_fault` was not drained.";
+        COMMAND / "command" [2:2] = "A mailbox command with `event_en` is done.";
     }
     interrupt_enable / "interrupt_enable" @ 0x01c ReadWrite = 0, "Which pending interrupts drive the `interrupt` pin." {
         FAULT / "fault" [0:0] = "Enables `interrupt_status.fault`.";
         FAULT_LOST / "fault_lost" [1:1] = "Enables `interrupt_status.fault_lost`.";
+        COMMAND / "command" [2:2] = "Enables `interrupt_status.command`.";
     }
     table_select / "table_select" @ 0x020 ReadWrite = 0, "Table that `table_commit` and `bt0_commit` write." {
         TABLE / "table" [2:0] = "0 QPC, 1 MPT, 2 CQC, 3 SRQC, 4 SCCC, 5 QPC timer, 6 CQC timer.";

@@ -198,7 +198,7 @@ statuses! {
     IndexOutOfRange = 3, "index_out_of_range";
     /// The entry is not reachable: a BT0 slot is unset, or a pointer is zero or misaligned.
     Unmapped = 4, "unmapped";
-    /// A read or write of the window's or region's entry was answered with a bus error.
+    /// A read of the window's or region's entry, or any write, was answered with a bus error.
     BusError = 5, "bus_error";
     /// The entry is of another kind: FAST_REG_PMR without FRE or on a window, BIND_MW on a region or on a window of the
     /// other type, LOCAL_INV or SEND_WITH_INV on what cannot be invalidated (see `access`).
@@ -221,7 +221,7 @@ statuses! {
     Illegal = 13, "illegal";
     /// The parent's entry is not reachable, or its index is out of range.
     ParentUnmapped = 14, "parent_unmapped";
-    /// A read or write of the parent's entry was answered with a bus error.
+    /// A read of the parent's entry was answered with a bus error.
     ParentBusError = 15, "parent_bus_error";
     /// The parent is a window, a DMA MR or zero-based: none can have windows.
     ParentKind = 16, "parent_kind";

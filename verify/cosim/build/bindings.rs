@@ -63,15 +63,41 @@ pub fn read_ports(text: &str) -> Result<Vec<Port>, String> {
     text.lines().map(|line| port(line).ok_or_else(|| format!("list of ports: `{line}` is not understood"))).collect()
 }
 
-/// The C functions of a design: create, evaluate, free, port addresses, and trace.
-pub fn shim(dut: &str, ports: &[Port]) -> String {
+/// The C functions of a design: create, evaluate, free, port addresses, trace, and coverage where it is counted.
+///
+/// In a design with mutants the environment variable `KEYWALK_MUTANT` selects the one that is awake.
+pub fn shim(dut: &Dut, ports: &[Port]) -> String {
+    let select = if dut.has_mutants {
+        r#"
+        const char* number = std::getenv("KEYWALK_MUTANT");
+        const std::string argument = std::string("+mutant=") + (number ? number : "0");
+        const char* arguments[] = {"keywalk", argument.c_str()};
+        context.commandArgs(2, arguments);"#
+    } else {
+        ""
+    };
+    let is_covered = dut.is_covered;
+    let dut = &dut.name;
     let class = prefix(dut);
     let mut cases = String::new();
     for (index, port) in ports.iter().enumerate() {
         let _ = writeln!(cases, "        case {index}: return &bench->model.{};", port.member);
     }
+    let coverage = if is_covered {
+        format!(
+            r#"#include "verilated_cov.h"
+extern "C" void keywalk_dut_{dut}_coverage_write(void* bench, const char* path) {{
+    static_cast<Bench*>(bench)->context.coveragep()->write(path);
+}}
+"#
+        )
+    } else {
+        String::new()
+    };
     format!(
-        r#"#include "{class}.h"
+        r#"#include <cstdlib>
+#include <string>
+#include "{class}.h"
 #include "verilated.h"
 #if VM_TRACE
 #include "verilated_vcd_c.h"
@@ -86,7 +112,7 @@ struct Bench {{
     explicit Bench(int seed) : context(), model((prepare(context, seed), &context)) {{}}
     static void prepare(VerilatedContext& context, int seed) {{
         context.randReset(2);
-        context.randSeed(seed);
+        context.randSeed(seed);{select}
 #if VM_TRACE
         context.traceEverOn(true);
 #endif
@@ -132,7 +158,7 @@ void keywalk_dut_{dut}_trace_dump(void* pointer, unsigned long long time) {{
 #endif
 }}
 }}
-"#
+{coverage}"#
     )
 }
 
@@ -153,6 +179,13 @@ pub fn rust_table(duts: &[Dut], models: &[Model]) -> String {
     fn keywalk_dut_{name}_trace_dump(bench: *mut c_void, time: c_ulonglong);
 "
         );
+        let coverage_write = if dut.is_covered {
+            let function = format!("keywalk_dut_{name}_coverage_write");
+            let _ = writeln!(declarations, "    fn {function}(bench: *mut c_void, path: *const c_char);");
+            format!("Some({function})")
+        } else {
+            "None".into()
+        };
         let mut ports = String::new();
         for port in &model.ports {
             let direction = if port.is_input { "Input" } else { "Output" };
@@ -193,6 +226,7 @@ pub static {constant}: Dut = Dut {{
         port: keywalk_dut_{name}_port,
         trace_open: keywalk_dut_{name}_trace_open,
         trace_dump: keywalk_dut_{name}_trace_dump,
+        coverage_write: {coverage_write},
     }},
 }};
 "

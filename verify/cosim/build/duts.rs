@@ -6,6 +6,8 @@ use std::fs;
 use keywalk_contract::Config;
 use keywalk_gen::shell::ShellConfig;
 
+use crate::mutants::{self, Mutant};
+
 /// A Verilog module to be compiled into a model.
 pub struct Dut {
     /// Unique name in snake case; the Rust constant is the same in capitals.
@@ -18,20 +20,41 @@ pub struct Dut {
     pub files: Vec<(String, String)>,
     /// Whether it is the whole engine, which is worth the longest compilation.
     pub is_engine: bool,
+    /// Whether Verilator counts lines and toggles in it.
+    pub is_covered: bool,
     /// Configuration that it was generated from; none for hand-written modules.
     pub config: Option<Config>,
+    /// Whether it holds mutants, of which one can be selected when it starts.
+    pub has_mutants: bool,
 }
+
+/// Engine that is compiled with coverage besides.
+const COVERED: &str = "small";
 
 /// Top module of the engine.
 const ENGINE: &str = "keywalk";
+/// Module in it that connects the blocks.
+const CORE: &str = "keywalk_core";
 
 /// Blocks that have a test of their own, `tests/<block>.rs`: name of the design, block, configuration. `fifo_<depth>x` is
 /// the widest queue of that depth: how wide it is follows from the records of the blocks.
 const BLOCKS: &[(&str, &str, &str)] = &[
     ("access_check", "access_check", "small"),
+    ("atomic_unit", "atomic_unit", "small"),
+    ("burst_cutter", "burst_cutter", "small"),
+    ("burst_cutter_default", "burst_cutter", "default"),
+    ("burst_cutter_least", "burst_cutter", "least"),
+    ("byte_rotator", "byte_rotator", "small"),
+    ("byte_rotator_default", "byte_rotator", "default"),
+    ("byte_rotator_least", "byte_rotator", "least"),
+    ("completion_port", "completion_port", "small"),
+    ("command_ports", "command_ports", "small_command"),
     ("context_port", "context_port", "small"),
     ("context_port_least", "context_port", "least"),
     ("csr", "csr", "small"),
+    ("data_mover", "keywalk_mover", "small"),
+    ("data_mover_default", "keywalk_mover", "default"),
+    ("data_mover_least", "keywalk_mover", "least"),
     ("entry_decode", "entry_decode", "small"),
     ("fault", "fault", "small"),
     ("fence", "fence", "small"),
@@ -49,6 +72,9 @@ const BLOCKS: &[(&str, &str, &str)] = &[
     ("key_decoder_default", "key_decoder", "default"),
     ("key_decoder_least", "key_decoder", "least"),
     ("modulo", "modulo", "small"),
+    ("mover_dispatch", "mover_dispatch", "small"),
+    ("mover_read", "mover_read", "small"),
+    ("mover_write", "mover_write", "small"),
     ("mpt_cache", "mpt_cache", "small"),
     ("mpt_cache_default", "mpt_cache", "default"),
     ("mpt_cache_least", "mpt_cache", "least"),
@@ -69,6 +95,7 @@ const BLOCKS: &[(&str, &str, &str)] = &[
     ("tlb_default", "tlb", "default"),
     ("tlb_least", "tlb", "least"),
     ("walk_queue", "walk_queue", "small"),
+    ("write_port", "write_port", "small"),
 ];
 
 /// Configurations in which the engine is tested. Each name becomes the name of a design.
@@ -85,6 +112,9 @@ fn configurations() -> Vec<Config> {
         in_order: true,
         ..small
     }));
+    // Small, with a command unit.
+    let small = keywalk_gen::presets::find("small").map(|preset| preset.config());
+    configurations.extend(small.map(|small| Config { name: "small_command".into(), command_unit: true, ..small }));
     configurations.push(least());
     if cfg!(feature = "bench") {
         // The default engine with as many reads in flight as the contract allows, and contexts to make them.
@@ -126,9 +156,32 @@ fn least() -> Config {
         response_depth: 16,
         fault_depth: 2,
         bt0_slots: 1,
+        mover_data_bits: 128,
+        mover_burst_beats: 2,
+        mover_reads_in_flight: 4,
+        mover_writes_in_flight: 4,
+        mover_read_beats: 16,
+        mover_atomics_in_flight: 2,
         done_tracking: false,
         ..Config::default()
     }
+}
+
+/// Puts mutants into the small engine and its blocks. Returns them; none where this build has none.
+pub fn mutate(duts: &mut [Dut]) -> Vec<Mutant> {
+    let Some(engine) = duts.iter().find(|dut| cfg!(feature = "mutants") && dut.name == mutants::CONFIGURATION) else {
+        return Vec::new();
+    };
+    let files = engine.files.clone();
+    let mutants = mutants::choose(&files);
+    for dut in duts {
+        let is_of_configuration = dut.config.as_ref().is_some_and(|config| config.name == mutants::CONFIGURATION);
+        // Copies of the engine with a fault of their own are for other tests.
+        if is_of_configuration && (!dut.is_engine || dut.name == mutants::CONFIGURATION) {
+            mutants::plant(dut, &mutants, &files);
+        }
+    }
+    mutants
 }
 
 /// A copy of a design with one fault: a text that occurs exactly once in a file is replaced.
@@ -284,7 +337,9 @@ fn shells(duts: &mut Vec<Dut>) -> Result<(), String> {
                 top: top.into(),
                 files: shell.files_of(top),
                 is_engine: false,
+                is_covered: false,
                 config: None,
+                has_mutants: false,
             });
         };
         add(name, format!("The shell, engine {engine_data_bits} bits, PCIe {pcie_data_bits} bits."), "keywalk_shell");
@@ -335,7 +390,9 @@ fn late(name: &str, of: &str, duts: &mut Vec<Dut>) -> Result<(), String> {
         top: original.top.clone(),
         files,
         is_engine: false,
+        is_covered: false,
         config: None,
+        has_mutants: false,
     };
     duts.push(copy);
     Ok(())
@@ -352,6 +409,9 @@ pub fn all() -> Result<Vec<Dut>, String> {
         hand_written(&mut duts)?;
         plant(PLANTED_FAULTS_OF_TEST_MODULES, &mut duts)?;
     }
+    if cfg!(feature = "coverage") {
+        add_covered(&mut duts)?;
+    }
     let mut names = HashSet::new();
     match duts.iter().find(|dut| !names.insert(dut.name.as_str())) {
         Some(dut) => Err(format!("two designs under test are called `{}`", dut.name)),
@@ -365,7 +425,7 @@ fn generated(duts: &mut Vec<Dut>) -> Result<(), String> {
         let output =
             keywalk_gen::generate(&config).map_err(|error| format!("configuration `{}`: {error}", config.name))?;
         let mut add = |name: &str, doc: String, block: &str| {
-            let top = &if block.ends_with('x') { widest(block, &output.files) } else { block.to_owned() };
+            let top = &top_of(block, &output.files);
             if output.files.iter().all(|(file, _)| file.strip_suffix(".v") != Some(top.as_str())) {
                 let names: Vec<_> = output.files.iter().map(|(file, _)| file.as_str()).collect();
                 return Err(format!("module `{top}` is not generated; the files are: {}", names.join(", ")));
@@ -376,7 +436,9 @@ fn generated(duts: &mut Vec<Dut>) -> Result<(), String> {
                 top: top.clone(),
                 files: output.files_of(top),
                 is_engine: top == ENGINE,
+                is_covered: false,
                 config: Some(config.clone()),
+                has_mutants: false,
             });
             Ok(())
         };
@@ -388,6 +450,33 @@ fn generated(duts: &mut Vec<Dut>) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Adds a copy of the small engine in which Verilator counts lines and toggles.
+fn add_covered(duts: &mut Vec<Dut>) -> Result<(), String> {
+    let small = duts.iter().find(|dut| dut.name == COVERED).ok_or_else(|| format!("there is no design `{COVERED}`"))?;
+    duts.push(Dut {
+        name: format!("{COVERED}_covered"),
+        doc: format!("The engine in configuration `{COVERED}`, with Verilator's line and toggle coverage."),
+        top: small.top.clone(),
+        files: small.files.clone(),
+        is_engine: small.is_engine,
+        is_covered: true,
+        config: small.config.clone(),
+        has_mutants: false,
+    });
+    Ok(())
+}
+
+/// Whether a module has a test of its own in that configuration, or is tested with the engine alone.
+pub fn is_tested(module: &str, configuration: &str, files: &[(String, String)]) -> bool {
+    let tops = BLOCKS.iter().filter(|(_, _, name)| *name == configuration).map(|(_, block, _)| top_of(block, files));
+    tops.chain([ENGINE.into(), CORE.into()]).any(|top| top == module)
+}
+
+/// The module that a block of [`BLOCKS`] is.
+fn top_of(block: &str, files: &[(String, String)]) -> String {
+    if block.ends_with('x') { widest(block, files) } else { block.to_owned() }
 }
 
 /// The module whose name is that prefix with the highest number behind it; the prefix where there is none.
@@ -417,7 +506,9 @@ fn hand_written(duts: &mut Vec<Dut>) -> Result<(), String> {
             top: name.clone(),
             files: vec![(format!("{name}.v"), text)],
             is_engine: false,
+            is_covered: false,
             config: None,
+            has_mutants: false,
             name,
         });
     }
@@ -451,7 +542,9 @@ fn plant(faults: &[PlantedFault], duts: &mut Vec<Dut>) -> Result<(), String> {
             top: original.top.clone(),
             files,
             is_engine: original.is_engine,
+            is_covered: false,
             config: original.config.clone(),
+            has_mutants: false,
         };
         duts.push(faulty);
     }

@@ -6,6 +6,7 @@
 
 mod bindings;
 mod duts;
+mod mutants;
 mod verilate;
 
 use std::path::{Path, PathBuf};
@@ -39,7 +40,8 @@ fn run() -> Result<(), String> {
     let finished = out.ancestors().nth(4).unwrap_or(&out).join("verilated");
     let cache = verilate::Cache { finished, work: out.join("verilating") };
     let verilator = verilate::Verilator::find()?;
-    let duts = duts::all()?;
+    let mut duts = duts::all()?;
+    let mutants = duts::mutate(&mut duts);
     let models = compile_all(&verilator, &duts, &cache)?;
     let runtime = verilate::runtime(&verilator, &models, &cache)?;
 
@@ -47,9 +49,12 @@ fn run() -> Result<(), String> {
     replay.cpp(true).std("c++17").opt_level(3).file(REPLAY);
     replay.try_compile("keywalk_replay").map_err(|error| format!("{REPLAY}: {error}"))?;
 
-    let table = bindings::rust_table(&duts, &models);
-    let path = out.join("duts.rs");
-    fs::write(&path, table).map_err(|error| format!("{}: {error}", path.display()))?;
+    for (name, table) in
+        [("duts.rs", bindings::rust_table(&duts, &models)), ("mutants.rs", mutants::rust_table(&mutants))]
+    {
+        let path = out.join(name);
+        fs::write(&path, table).map_err(|error| format!("{}: {error}", path.display()))?;
+    }
     for model in &models {
         link(&model.library_directory, &model.library_name);
     }

@@ -17,6 +17,10 @@ const RECIPE: &str = "2";
 /// Verilator's own options. Uninitialised state takes random values, so that a reliance on it shows.
 const OPTIONS: &[&str] = &["--cc", "-O3", "-Wall", "--x-assign", "unique", "--x-initial", "unique"];
 
+/// Further options of a design with coverage. Wider signals are left out: a counter for each bit of data would make the
+/// model some hundred megabytes of C++.
+const COVERAGE_OPTIONS: &[&str] = &["--coverage-line", "--coverage-toggle", "--coverage-max-width", "8"];
+
 /// Where compiled models are.
 pub struct Cache {
     /// Finished ones, shared by all builds.
@@ -108,7 +112,11 @@ impl Verilator {
 pub fn model(verilator: &Verilator, dut: &Dut, cache: &Cache) -> Result<Model, String> {
     let files = &dut.files;
     let trace = cfg!(feature = "trace");
-    let key = format!("{} {} {} {} {trace} {files:?}", verilator.identity(), dut.name, dut.top, dut.is_engine);
+    let coverage = if dut.is_covered { COVERAGE_OPTIONS } else { &[] };
+    let mut key = format!("{} {} {} {} {trace} {files:?}", verilator.identity(), dut.name, dut.top, dut.is_engine);
+    if dut.is_covered {
+        key += &format!(" {COVERAGE_OPTIONS:?}");
+    }
     let library_name = format!("keywalk_dut_{}", dut.name);
     let directory = cached(cache, &dut.name, &key, |work| {
         let source = work.join("verilog");
@@ -118,11 +126,15 @@ pub fn model(verilator: &Verilator, dut: &Dut, cache: &Cache) -> Result<Model, S
         }
         let prefix = bindings::prefix(&dut.name);
         let mut command = Command::new(&verilator.program);
-        command.args(OPTIONS).args(["--prefix", &prefix, "--top-module", &dut.top, "-Mdir"]).arg(work);
+        command.args(OPTIONS).args(coverage).args(["--prefix", &prefix, "--top-module", &dut.top, "-Mdir"]).arg(work);
         if trace {
             command.arg("--trace");
         }
         command.args(files.iter().filter(|(name, _)| name.ends_with(".vlt")).map(|(name, _)| source.join(name)));
+        // A fault may make a comparison that is always true.
+        if dut.has_mutants {
+            command.arg("-Wno-fatal");
+        }
         command.arg("-y").arg(&source).arg(source.join(format!("{}.v", dut.top)));
         let output = command.output().map_err(|error| format!("{}: {error}", verilator.program))?;
         if !output.status.success() {
@@ -134,7 +146,7 @@ pub fn model(verilator: &Verilator, dut: &Dut, cache: &Cache) -> Result<Model, S
         }
         let ports = bindings::ports(&read(&work.join(format!("{prefix}.h")))?)?;
         let shim = work.join(format!("{prefix}__shim.cpp"));
-        write(&shim, &bindings::shim(&dut.name, &ports))?;
+        write(&shim, &bindings::shim(dut, &ports))?;
 
         let lists = read(&work.join(format!("{prefix}_classes.mk")))?;
         let paths = |variables: &[&str]| -> Vec<PathBuf> {
@@ -148,7 +160,9 @@ pub fn model(verilator: &Verilator, dut: &Dut, cache: &Cache) -> Result<Model, S
         };
         let mut fast = paths(&["VM_CLASSES_FAST", "VM_SUPPORT_FAST"]);
         fast.push(shim);
-        let mut objects = compile(if dut.is_engine { 3 } else { 1 }, fast)?;
+        // Most mutants are found in no time, and every one costs time here.
+        let is_fast = dut.is_engine && !dut.is_covered && !dut.has_mutants;
+        let mut objects = compile(if is_fast { 3 } else { 1 }, fast)?;
         objects.extend(compile(0, paths(&["VM_CLASSES_SLOW", "VM_SUPPORT_SLOW"]))?);
         archive(verilator, &library_name, &objects, work)?;
         let runtime_files: Vec<_> = ["VM_GLOBAL_FAST", "VM_GLOBAL_SLOW"]

@@ -8,7 +8,7 @@ use crate::model::{Model, Signal};
 /// Bytes of a line: every read of the engine is one line.
 pub(crate) const LINE_BYTES: u64 = 64;
 /// AXI burst type INCR.
-const BURST_INCREMENTING: u64 = 1;
+pub(crate) const BURST_INCREMENTING: u64 = 1;
 /// Cycles for which read data may wait for ready, unless said otherwise.
 const DATA_WAIT_LIMIT_CYCLES: u64 = 10_000;
 /// Largest width of an ID in bits: reads in flight are kept in a table by ID.
@@ -30,8 +30,6 @@ pub struct ReadPort {
     pub(crate) data_fields: Vec<String>,
     pub(crate) data_width: u32,
     last: Option<Signal>,
-    /// Valid ports of write channels, which must stay low.
-    write_valids: Vec<(String, Signal)>,
 }
 
 impl ReadPort {
@@ -42,14 +40,7 @@ impl ReadPort {
     pub fn axi(model: &Model, name: &str) -> Result<Self, Error> {
         let address_channel = Channel::with_prefix(model, &format!("{name}_ar"))?;
         let data_channel = Channel::with_prefix(model, &format!("{name}_r"))?;
-        let mut port = Self::of_channels(name, address_channel, data_channel)?;
-        for channel in ["awvalid", "wvalid"] {
-            let valid = format!("{name}_{channel}");
-            if let Ok(signal) = model.signal(&valid) {
-                port.write_valids.push((valid, signal));
-            }
-        }
-        Ok(port)
+        Self::of_channels(name, address_channel, data_channel)
     }
 
     /// The port of two channels. Fields of `address_channel`: `id`, `addr` or `address`, and perhaps `len`, `size`,
@@ -92,7 +83,6 @@ impl ReadPort {
             data_fields: lanes.into_iter().map(|(_, name)| name).collect(),
             data_width,
             last: data_channel.signal("last").ok(),
-            write_valids: Vec::new(),
             address_channel,
             data_channel,
         })
@@ -222,11 +212,6 @@ impl Component for ReadRules {
     fn drive(&mut self, _model: &mut Model) {}
 
     fn sample(&mut self, model: &Model) -> Result<(), Error> {
-        for (name, valid) in &self.port.write_valids {
-            if model.get(*valid) != 0 {
-                return Err(violation(Rule::NoWrite, name, model.cycles(), "low", "high"));
-            }
-        }
         // Data first: it cannot answer a read whose address is transferred in the same cycle, and an ID is free again
         // with its last beat.
         self.sample_data(model)?;

@@ -207,6 +207,14 @@ impl Bench {
         Ok(())
     }
 
+    /// Writes Verilator's counts; see [`Model::write_coverage`].
+    ///
+    /// # Errors
+    /// [`Error::CoverageNotBuilt`], [`Error::CoverageFile`].
+    pub fn write_coverage(&self, path: &Path) -> Result<(), Error> {
+        self.model.write_coverage(path)
+    }
+
     /// Writes a VCD file from now on; see [`Model::start_trace`].
     ///
     /// # Errors

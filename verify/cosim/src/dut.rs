@@ -53,6 +53,12 @@ impl Dut {
         ALL.iter().copied().find(|dut| dut.name == name)
     }
 
+    /// Whether Verilator counts its lines and toggles.
+    #[must_use]
+    pub fn is_covered(&self) -> bool {
+        self.functions.coverage_write.is_some()
+    }
+
     /// Position and description of a port.
     #[must_use]
     pub fn port(&self, name: &str) -> Option<(usize, &'static Port)> {

@@ -7,14 +7,16 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::RangeInclusive;
 use std::path::Path;
 
+use keywalk_contract::command::{self, mailbox_status};
 use keywalk_contract::ports::{self, STREAMS, Scope, StreamPort};
 use keywalk_contract::regs::{self, ARRAYS, ArrayName, COUNTERS, CounterName};
-use keywalk_contract::{Config, Field, Layout, Status, Table};
+use keywalk_contract::{Config, Field, Layout, Status, Table, work};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 use crate::axi_lite::{AxiLite, LiteAccess};
 use crate::axi_read::{ReadPort, ReadRules};
+use crate::axi_write::{WritePort, WriteRules};
 use crate::bench::{Bench, Handle};
 use crate::bits;
 use crate::channel::Beat;
@@ -327,6 +329,49 @@ pub struct Completion {
     pub valid_cycle: u64,
 }
 
+/// A work request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorkRequest {
+    /// Returned with the answer.
+    pub tag: u16,
+    /// Function.
+    pub function: u8,
+    /// The queue belongs to the kernel.
+    pub privileged: bool,
+    /// Protection domain of the queue pair.
+    pub pd: u32,
+    /// Queue pair.
+    pub qpn: u32,
+    /// The work queue entry.
+    pub wqe: [u8; work::WORK_REQUEST_BYTES],
+}
+
+/// The answer to a work request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorkAnswer {
+    /// Tag of the request.
+    pub tag: u16,
+    /// Function of the request.
+    pub function: u8,
+    /// Code of the outcome.
+    pub status: u8,
+    /// Status of the completion queue entry.
+    pub cqe_code: u8,
+    /// Cycle of the transfer.
+    pub cycle: u64,
+}
+
+/// What the mailbox reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MailboxState {
+    /// Code of the last command's outcome; 0: none since reset.
+    pub status: u8,
+    /// Token of the last command.
+    pub token: u16,
+    /// A command is under way.
+    pub is_busy: bool,
+}
+
 /// An event of the fault port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FaultEvent {
@@ -473,6 +518,8 @@ pub struct Engine<M> {
     faults: Handle<StreamSink>,
     memory: Handle<MemoryResponder<M>>,
     registers: Handle<AxiLite>,
+    /// Work requests and their answers, where the engine has a command unit.
+    work: Option<(Handle<StreamDriver>, Handle<StreamSink>)>,
     interrupt: Output,
     options: EngineOptions,
     random: ChaCha8Rng,
@@ -481,12 +528,14 @@ pub struct Engine<M> {
     outstanding_total: usize,
     context_outstanding: usize,
     invalidations_outstanding: usize,
+    work_outstanding: usize,
     /// Segments of the response that has begun.
     open: Vec<Segment>,
     complete: VecDeque<Response>,
     context_answers: VecDeque<ContextAnswer>,
     invalidated: VecDeque<Completion>,
     events: VecDeque<FaultEvent>,
+    work_answers: VecDeque<WorkAnswer>,
     /// BT0 slots that are set, by table set and table code.
     bt0_set: HashMap<(u8, u8), HashSet<u16>>,
     last_progress_cycle: u64,
@@ -513,7 +562,19 @@ impl<M: LineMemory> Engine<M> {
         let port = ReadPort::axi(bench.model(), "m_axi_tbl")?;
         let random = bench.random();
         let memory_options = MemoryOptions { poison: options.poison, ..options.memory.clone() };
-        let responder = MemoryResponder::new(bench.model(), port.clone(), memory, memory_options, random)?;
+        let mut responder = MemoryResponder::new(bench.model(), port.clone(), memory, memory_options, random)?;
+        let has_command_unit = bench.model().signal("m_axi_tbl_awvalid").is_ok();
+        let work = if has_command_unit {
+            let port = WritePort::axi(bench.model(), "m_axi_tbl")?;
+            responder = responder.with_writes(port.clone(), bench.random());
+            bench.add(WriteRules::new(port));
+            let [requests, answers] = &work::STREAMS;
+            let driver = bench.stream_driver(requests, idle)?;
+            bench[driver].set_poisoning(options.poison);
+            Some((driver, bench.stream_sink(answers, drain)?))
+        } else {
+            None
+        };
         let mut engine = Self {
             config: dut.config().unwrap_or_default(),
             requests,
@@ -526,6 +587,7 @@ impl<M: LineMemory> Engine<M> {
             faults: bench.stream_sink(stream(&ports::fault::LAYOUT), drain)?,
             memory: bench.add(responder),
             registers: bench.axi_lite("s_axil", options.register_stall)?,
+            work,
             interrupt: bench.model().output("interrupt")?,
             random: bench.random(),
             options,
@@ -533,11 +595,13 @@ impl<M: LineMemory> Engine<M> {
             outstanding_total: 0,
             context_outstanding: 0,
             invalidations_outstanding: 0,
+            work_outstanding: 0,
             open: Vec::new(),
             complete: VecDeque::new(),
             context_answers: VecDeque::new(),
             invalidated: VecDeque::new(),
             events: VecDeque::new(),
+            work_answers: VecDeque::new(),
             bt0_set: HashMap::new(),
             last_progress_cycle: 0,
             bench,
@@ -595,6 +659,14 @@ impl<M: LineMemory> Engine<M> {
         self.bench.model().get(self.interrupt) != 0
     }
 
+    /// Writes Verilator's counts; see [`Model::write_coverage`](crate::Model::write_coverage).
+    ///
+    /// # Errors
+    /// [`Error::CoverageNotBuilt`], [`Error::CoverageFile`].
+    pub fn write_coverage(&self, path: &Path) -> Result<(), Error> {
+        self.bench.write_coverage(path)
+    }
+
     /// Writes a VCD file from now on; see [`Model::start_trace`](crate::Model::start_trace).
     ///
     /// # Errors
@@ -613,6 +685,8 @@ impl<M: LineMemory> Engine<M> {
         self.outstanding_total = 0;
         self.context_outstanding = 0;
         self.invalidations_outstanding = 0;
+        self.work_outstanding = 0;
+        self.work_answers.clear();
         self.open.clear();
         self.complete.clear();
         self.context_answers.clear();
@@ -908,6 +982,85 @@ impl<M: LineMemory> Engine<M> {
         Ok(())
     }
 
+    /// Queues a work request.
+    ///
+    /// # Errors
+    /// [`Error::ValueTooWide`]; [`Error::NoSuchPort`] for an engine without a command unit.
+    pub fn submit_work(&mut self, request: &WorkRequest) -> Result<(), Error> {
+        use work::work_request as fields;
+        let (requests, _) = self.work_ports()?;
+        let driver = &mut self.bench[requests];
+        let mut beat = pack(
+            driver,
+            &[
+                (fields::TAG, request.tag.into()),
+                (fields::FUNCTION, request.function.into()),
+                (fields::PRIVILEGED, request.privileged.into()),
+                (fields::PD, request.pd.into()),
+                (fields::QPN, request.qpn.into()),
+            ],
+        )?;
+        for (offset, byte) in (fields::WQE_0.low..).step_by(8).zip(request.wqe) {
+            bits::set(beat.words_mut(), offset, 8, byte.into());
+        }
+        driver.push(beat);
+        self.work_outstanding += 1;
+        Ok(())
+    }
+
+    /// Removes the oldest answer to a work request.
+    pub fn pop_work(&mut self) -> Option<WorkAnswer> {
+        self.work_answers.pop_front()
+    }
+
+    fn work_ports(&self) -> Result<(Handle<StreamDriver>, Handle<StreamSink>), Error> {
+        self.work.ok_or_else(|| Error::NoSuchPort {
+            dut: self.bench.model().dut().name,
+            wanted: "input",
+            port: work::STREAMS[0].axi_name.into(),
+            known: "none of a command unit: see `command_unit` of the configuration".into(),
+        })
+    }
+
+    /// Stages a command descriptor and starts it; false where the command unit did not take it.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`], an access that fails, or a broken rule.
+    pub fn start_command(
+        &mut self,
+        opcode: u16,
+        function: u8,
+        data: &[u32; command::DATA_WORDS],
+    ) -> Result<bool, Error> {
+        let start = register(&[
+            (command::command_start::OPCODE, opcode.into()),
+            (command::command_start::FUNCTION, function.into()),
+        ])?;
+        let staged = command::REGISTERS.iter().zip(data).map(|(register, word)| write(register, *word));
+        self.access(&staged.collect::<Vec<_>>())?;
+        let starts = &command::REGISTERS[command::DATA_WORDS];
+        match self.access(&[write(starts, start)]) {
+            Ok(_) => Ok(true),
+            Err(Error::RegisterAccess { offset, .. }) if offset == starts.offset => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// State of the mailbox.
+    ///
+    /// # Errors
+    /// An access that fails, or a broken rule.
+    pub fn mailbox(&mut self) -> Result<MailboxState, Error> {
+        let read = |number: usize| LiteAccess::Read { offset: command::REGISTERS[number].offset };
+        let words = self.access(&[read(command::DATA_WORDS + 1), read(command::DATA_WORDS + 2)])?;
+        let get = |field: Field| bits::get(&words, field.low, field.width);
+        Ok(MailboxState {
+            status: get(mailbox_status::STATUS) as u8,
+            token: get(mailbox_status::TOKEN) as u16,
+            is_busy: get(mailbox_status::BUSY) != 0,
+        })
+    }
+
     /// Reports on `s_axis_done` that the DMA of a response has completed, some cycles from now. Only needed where
     /// [`EngineOptions::automatic_done`] is off.
     ///
@@ -992,10 +1145,10 @@ impl<M: LineMemory> Engine<M> {
         position.and_then(|position| self.complete.remove(position)).ok_or_else(|| self.timeout("the response", 0))
     }
 
-    /// Requests, lookups, walks and invalidations that are not completely answered.
+    /// Requests, lookups, walks, invalidations and work requests that are not completely answered.
     #[must_use]
     pub fn outstanding(&self) -> usize {
-        self.outstanding_total + self.context_outstanding + self.invalidations_outstanding
+        self.outstanding_total + self.context_outstanding + self.invalidations_outstanding + self.work_outstanding
     }
 
     /// Complete responses that wait to be popped.
@@ -1090,6 +1243,21 @@ impl<M: LineMemory> Engine<M> {
                 tag: bits::get(received.beat.words(), fields::TAG.low, fields::TAG.width) as u16,
                 cycle: received.cycle,
                 valid_cycle: received.valid_cycle,
+            });
+        }
+        while let Some((_, answers)) = self.work
+            && let Some(received) = self.bench[answers].pop()
+        {
+            use work::work_response as fields;
+            let get = |field: Field| bits::get(received.beat.words(), field.low, field.width);
+            self.last_progress_cycle = received.cycle;
+            self.work_outstanding = Self::answered("m_axis_work", self.work_outstanding, received.cycle)?;
+            self.work_answers.push_back(WorkAnswer {
+                tag: get(fields::TAG) as u16,
+                function: get(fields::FUNCTION) as u8,
+                status: get(fields::STATUS) as u8,
+                cqe_code: get(fields::CQE_CODE) as u8,
+                cycle: received.cycle,
             });
         }
         while let Some(received) = self.bench[self.faults].pop() {

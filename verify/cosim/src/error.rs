@@ -12,26 +12,28 @@ pub enum Rule {
     PayloadStable,
     /// Valid is low during reset.
     ValidLowInReset,
-    /// A read burst is of type INCR.
+    /// A burst is of type INCR.
     BurstType,
-    /// A read burst's beats have the width of the bus.
+    /// A burst's beats have the width of the bus.
     BurstSize,
-    /// A read burst reads one 64-byte line.
+    /// A burst is one 64-byte line.
     BurstLength,
-    /// A read burst begins at a multiple of its bytes.
+    /// A burst begins at a multiple of its bytes.
     BurstAligned,
-    /// A read burst does not cross a multiple of 4 KiB.
+    /// A burst of the data mover is no longer than its configuration says.
+    BurstTooLong,
+    /// A burst of the data mover begins with a beat.
+    BeatAligned,
+    /// A burst does not cross a multiple of 4 KiB.
     BurstWithin4KiB,
     /// A read does not take the ID of one in flight.
     IdNotInUse,
     /// Read data and responses answer something.
     AnswersARequest,
-    /// The last beat of a read, and no other, carries `last`.
+    /// The last beat of a burst, and no other, carries `last`.
     LastBeat,
     /// Read data is taken within a bounded time.
     ReadDataTaken,
-    /// A port that only reads issues no write.
-    NoWrite,
     /// An AXI4-Lite response is OKAY, SLVERR or DECERR.
     LiteResponse,
     /// A translation's beats count from 0 without gaps, `first` and `last` at its ends only.
@@ -48,14 +50,15 @@ impl fmt::Display for Rule {
             Self::ValidLowInReset => "valid is low during reset",
             Self::BurstType => "a burst is of type INCR",
             Self::BurstSize => "a burst's beats have the width of the bus",
-            Self::BurstLength => "a burst reads one 64-byte line",
+            Self::BurstLength => "a burst is one 64-byte line",
             Self::BurstAligned => "a burst begins at a multiple of its bytes",
+            Self::BurstTooLong => "a burst is no longer than its configuration says",
+            Self::BeatAligned => "a burst begins at a multiple of the bytes of a beat",
             Self::BurstWithin4KiB => "a burst does not cross a multiple of 4 KiB",
             Self::IdNotInUse => "the ID of a read in flight is not used again",
             Self::AnswersARequest => "every answer belongs to a request",
             Self::LastBeat => "the last beat of a burst, and no other, carries last",
             Self::ReadDataTaken => "read data is taken within a bounded time",
-            Self::NoWrite => "a read-only master issues no write",
             Self::LiteResponse => "an AXI4-Lite response is OKAY, SLVERR or DECERR",
             Self::SegmentOrder => "segments count from 0, first and last at the ends only",
             Self::SegmentsTogether => "segments of one response are not interleaved with another's",
@@ -166,6 +169,18 @@ pub enum Error {
     /// The models were built without tracing.
     #[error("this build has no tracing: build with `--features trace` (of keywalk-cosim)")]
     TraceNotBuilt,
+    /// Verilator counts nothing in this design.
+    #[error("`{dut}` was compiled without coverage: build with `--features coverage` and use `small_covered`")]
+    CoverageNotBuilt {
+        /// The design.
+        dut: &'static str,
+    },
+    /// The file for Verilator's counts cannot be written.
+    #[error("the coverage file {} cannot be written", path.display())]
+    CoverageFile {
+        /// The file.
+        path: PathBuf,
+    },
     /// The trace file cannot be written.
     #[error("the trace file {} cannot be written", path.display())]
     TraceFile {

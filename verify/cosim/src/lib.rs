@@ -2,8 +2,8 @@
 //!
 //! The build script generates the engine in each configuration that is tested, compiles it and, for this crate's
 //! tests, each of its blocks into a model, and lists them in [`dut`]. A [`Bench`] holds a [`Model`] and components that
-//! drive and watch its ports: [`StreamDriver`], [`StreamSink`], [`MemoryResponder`], [`ReadRules`], [`AxiLite`].
-//! [`Engine`] is the ready-made bench of the whole engine.
+//! drive and watch its ports: [`StreamDriver`], [`StreamSink`], [`MemoryResponder`], [`ReadRules`], [`WriteRules`],
+//! [`AxiLite`]. [`BusMemory`] is the memory of the data mover. [`Engine`] is the ready-made bench of the whole engine.
 //!
 //! The test of a block looks like this:
 //!
@@ -37,10 +37,13 @@
 
 pub mod bits;
 pub mod dut;
+pub mod mutant;
 
 mod axi_lite;
 mod axi_read;
+mod axi_write;
 mod bench;
+mod bus_memory;
 mod channel;
 mod engine;
 mod error;
@@ -52,12 +55,15 @@ mod stream;
 
 pub use axi_lite::{AxiLite, LiteAccess, LiteResult};
 pub use axi_read::{ReadPort, ReadRules};
+pub use axi_write::{WritePort, WriteRecord, WriteRules};
 pub use bench::{Bench, Component, Handle};
+pub use bus_memory::{BusMemory, BusOptions, ByteMemory, FAULT_BYTES, data_of, set_data};
 pub use channel::{Beat, Channel, Field, Shape};
 pub use dut::Dut;
 pub use engine::{
     BufferWalk, Completion, ContextAnswer, ContextLookup, Controls, Engine, EngineOptions, FaultEvent,
-    FunctionCounters, Invalidation, Request, Response, Segment, Setup, TableGeometry, TableSet,
+    FunctionCounters, Invalidation, MailboxState, Request, Response, Segment, Setup, TableGeometry, TableSet,
+    WorkAnswer, WorkRequest,
 };
 pub use error::{Error, Rule, Violation};
 pub use memory::{LineMemory, MemoryOptions, MemoryResponder, ReadFault, ReadRecord};

@@ -10,21 +10,38 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 use crate::axi_read::{LINE_BYTES, ReadPort};
+use crate::axi_write::{WriteChannels, WritePort, WriteRecord};
 use crate::bench::Component;
 use crate::bits;
 use crate::error::Error;
 use crate::model::{Input, Model};
 use crate::stall::{Stall, Staller};
 
-/// Memory that is read in lines of 64 bytes.
+/// Memory that is read and written in lines of 64 bytes.
 pub trait LineMemory: 'static {
     /// The line that holds `address`, `None` where it is not backed.
     fn line(&self, address: u64) -> Option<[u8; LINE_BYTES as usize]>;
+
+    /// Writes those bytes of the line at `address` whose bit in `strobes` is set; false, and nothing changes, where it
+    /// cannot be written. Memory that several share cannot.
+    fn write_line(&mut self, address: u64, bytes: &[u8; LINE_BYTES as usize], strobes: u64) -> bool {
+        let _ = (address, bytes, strobes);
+        false
+    }
+}
+
+/// The line with the bytes put in whose bit in `strobes` is set.
+fn merged(old: [u8; LINE_BYTES as usize], new: &[u8; LINE_BYTES as usize], strobes: u64) -> [u8; LINE_BYTES as usize] {
+    std::array::from_fn(|byte| if strobes >> byte & 1 == 1 { new[byte] } else { old[byte] })
 }
 
 impl LineMemory for SparseMemory {
     fn line(&self, address: u64) -> Option<[u8; LINE_BYTES as usize]> {
         self.line(address)
+    }
+
+    fn write_line(&mut self, address: u64, bytes: &[u8; LINE_BYTES as usize], strobes: u64) -> bool {
+        self.line(address).is_some_and(|old| self.write(address, &merged(old, bytes, strobes)).is_ok())
     }
 }
 
@@ -32,6 +49,14 @@ impl LineMemory for SparseMemory {
 impl LineMemory for HashMap<u64, [u8; LINE_BYTES as usize]> {
     fn line(&self, address: u64) -> Option<[u8; LINE_BYTES as usize]> {
         self.get(&(address / LINE_BYTES)).copied()
+    }
+
+    fn write_line(&mut self, address: u64, bytes: &[u8; LINE_BYTES as usize], strobes: u64) -> bool {
+        let line = self.get_mut(&(address / LINE_BYTES));
+        line.is_some_and(|line| {
+            *line = merged(*line, bytes, strobes);
+            true
+        })
     }
 }
 
@@ -112,7 +137,7 @@ pub enum ReadFault {
 }
 
 /// AXI response SLVERR, which unbacked memory gives.
-const SLAVE_ERROR: u64 = 2;
+pub(crate) const SLAVE_ERROR: u64 = 2;
 /// AXI response DECERR.
 const DECODE_ERROR: u64 = 3;
 
@@ -157,7 +182,7 @@ struct Active {
 /// Calls that decide on a fault by address.
 type FaultHook = Box<dyn FnMut(u64) -> Option<ReadFault>>;
 
-/// An AXI4 read slave in front of a memory. It accepts any burst, legal or not, so that [`ReadRules`](crate::ReadRules)
+/// An AXI4 slave in front of a memory; it is written where the master has write channels. It accepts any burst, legal or not, so that [`ReadRules`](crate::ReadRules)
 /// can report it. Content is read when the first beat of a line is sent.
 pub struct MemoryResponder<M> {
     port: ReadPort,
@@ -186,7 +211,10 @@ pub struct MemoryResponder<M> {
     /// Reads accepted and not completely answered, by the number of their first line.
     in_flight_lines: HashMap<u64, u32>,
     duplicates: u64,
+    /// A line by number, and how often it was given out since.
+    watched: Option<(u64, u64)>,
     words: Vec<u32>,
+    writes: Option<WriteChannels>,
 }
 
 impl<M: LineMemory> MemoryResponder<M> {
@@ -226,9 +254,30 @@ impl<M: LineMemory> MemoryResponder<M> {
             in_flight_peak: 0,
             in_flight_lines: HashMap::new(),
             duplicates: 0,
+            watched: None,
             words: vec![0; bits::words(port.data_width)],
             port,
+            writes: None,
         })
+    }
+
+    /// Answers writes, too.
+    #[must_use]
+    pub fn with_writes(mut self, port: WritePort, random: ChaCha8Rng) -> Self {
+        self.writes = Some(WriteChannels::new(port, &self.options, random));
+        self
+    }
+
+    /// Makes writes of the line that holds `address`, from now on, fail or succeed.
+    pub fn set_write_fault(&mut self, address: u64, fails: bool) {
+        if let Some(writes) = &mut self.writes {
+            writes.set_fault(address, fails);
+        }
+    }
+
+    /// The writes answered since the last call, in order.
+    pub fn take_writes(&mut self) -> Vec<WriteRecord> {
+        self.writes.as_mut().map(WriteChannels::take_records).unwrap_or_default()
     }
 
     /// The memory.
@@ -266,6 +315,9 @@ impl<M: LineMemory> MemoryResponder<M> {
 
     /// Removes all injected faults and the fault hook.
     pub fn heal_all(&mut self) {
+        if let Some(writes) = &mut self.writes {
+            writes.heal_all();
+        }
         self.faults.clear();
         self.fault_hook = None;
     }
@@ -293,6 +345,18 @@ impl<M: LineMemory> MemoryResponder<M> {
     #[must_use]
     pub fn duplicates(&self) -> u64 {
         self.duplicates
+    }
+
+    /// Counts from now on how often the line that holds `address` is given out, and no other line.
+    pub fn watch(&mut self, address: u64) {
+        self.watched = Some((address / LINE_BYTES, 0));
+    }
+
+    /// How often the content of the line of [`watch`](Self::watch) has been given out since that call. What the memory holds
+    /// after that is seen by later reads only.
+    #[must_use]
+    pub fn watched_reads(&self) -> u64 {
+        self.watched.map_or(0, |(_, count)| count)
     }
 
     /// Reads accepted so far.
@@ -376,6 +440,9 @@ impl<M: LineMemory> MemoryResponder<M> {
             _ => {
                 let line = self.memory.line(address);
                 read.line = Some((line_number, line));
+                if let Some((watched, count)) = &mut self.watched {
+                    *count += u64::from(*watched == line_number);
+                }
                 line
             }
         };
@@ -428,6 +495,9 @@ impl<M: LineMemory> MemoryResponder<M> {
 
 impl<M: LineMemory> Component for MemoryResponder<M> {
     fn drive(&mut self, model: &mut Model) {
+        if let Some(writes) = &mut self.writes {
+            writes.drive(model, &mut self.memory);
+        }
         self.is_address_ready = !self.address_staller.waits(&mut self.random)
             && (self.in_flight() as u64) < u64::from(self.options.in_flight_max);
         self.port.address_channel.set_ready(model, self.is_address_ready);
@@ -457,6 +527,9 @@ impl<M: LineMemory> Component for MemoryResponder<M> {
     }
 
     fn sample(&mut self, model: &Model) -> Result<(), Error> {
+        if let Some(writes) = &mut self.writes {
+            writes.sample(model, &self.options);
+        }
         if let Some(position) = self.presented
             && self.port.data_channel.is_ready(model)
         {
@@ -482,6 +555,9 @@ impl<M: LineMemory> Component for MemoryResponder<M> {
     }
 
     fn reset(&mut self, model: &mut Model) {
+        if let Some(writes) = &mut self.writes {
+            writes.reset(model);
+        }
         self.pending.clear();
         self.silent.clear();
         self.active.clear();

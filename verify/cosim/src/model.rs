@@ -338,6 +338,18 @@ impl Model {
         self.set_reset(false);
     }
 
+    /// Writes Verilator's line and toggle counts so far to an existing file, in Verilator's form.
+    ///
+    /// # Errors
+    /// [`Error::CoverageNotBuilt`] unless the design [is covered](Dut::is_covered); [`Error::CoverageFile`].
+    pub fn write_coverage(&self, path: &Path) -> Result<(), Error> {
+        let refusal = || Error::CoverageFile { path: path.into() };
+        // Verilator ends the program where it cannot write, so that is found out before.
+        std::fs::OpenOptions::new().write(true).open(path).map_err(|_| refusal())?;
+        let name = CString::new(path.as_os_str().as_encoded_bytes()).map_err(|_| refusal())?;
+        if self.raw.coverage_write(&name) { Ok(()) } else { Err(Error::CoverageNotBuilt { dut: self.dut.name }) }
+    }
+
     /// Writes a VCD file of every signal from now on; one time unit is half a cycle.
     ///
     /// # Errors

@@ -17,6 +17,7 @@ pub(crate) struct Functions {
     pub port: unsafe extern "C" fn(*mut c_void, c_uint) -> *mut c_void,
     pub trace_open: unsafe extern "C" fn(*mut c_void, *const c_char) -> c_int,
     pub trace_dump: unsafe extern "C" fn(*mut c_void, c_ulonglong),
+    pub coverage_write: Option<unsafe extern "C" fn(*mut c_void, *const c_char)>,
 }
 
 /// An input of the C++ loop that replays recorded values.
@@ -187,6 +188,20 @@ impl RawModel {
     pub fn trace_dump(&mut self, time: u64) {
         // SAFETY: the model is alive; the caller dumps only after a successful `trace_open`.
         unsafe { (self.functions.trace_dump)(self.model.as_ptr(), time) }
+    }
+}
+
+impl RawModel {
+    /// Writes what Verilator has counted to a file. False where the design was compiled without coverage.
+    pub fn coverage_write(&self, path: &CStr) -> bool {
+        match self.functions.coverage_write {
+            // SAFETY: the model is alive and the path is a string with a terminator.
+            Some(write) => unsafe {
+                write(self.model.as_ptr(), path.as_ptr());
+                true
+            },
+            None => false,
+        }
     }
 }
 

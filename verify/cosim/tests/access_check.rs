@@ -21,7 +21,7 @@ const FOUND_CYCLES: u64 = 1;
 const LINE_CYCLES: u64 = 2;
 /// Cycles from a request to `miss`, or to `held`.
 const LEAVING_CYCLES: u64 = 2;
-/// Cycles from a request to `checked`.
+/// Cycles from a request to `checked`, or to `again`.
 const LATENCY_CYCLES: u64 = 3;
 /// What is kept of the entry for the pieces, beside the request.
 const HELD_OF_LINE: [&str; 2] = ["root", "page_count"];
@@ -50,10 +50,18 @@ struct Entry {
     is_bound: bool,
     is_type_2: bool,
     qpn: u32,
+    bound_key: u32,
     is_direct: bool,
+    is_zero_based: bool,
     va: u64,
     length: u64,
     page_shift: u32,
+}
+
+impl Entry {
+    fn counts_from_its_start(&self) -> bool {
+        self.is_zero_based && !self.is_direct
+    }
 }
 
 /// A request, new or replayed.
@@ -66,6 +74,12 @@ struct Request {
     va: u64,
     length: u32,
     is_replay: bool,
+    /// The request has been here: its address has been added to `region_va`, and the sum was 2^64 or more.
+    is_rebased: bool,
+    region_va: u64,
+    is_beyond: bool,
+    /// The request has been here: the entry is that of its window's parent.
+    is_parent: bool,
     /// Replay: status and hop of the HEM lookup.
     status: u8,
     hop: u8,
@@ -87,6 +101,17 @@ enum Outcome {
     Miss,
     /// To the page split.
     Checked { status: u8, is_translated: bool },
+    /// Round once more, with its address rebased or to the parent; why the window refuses it.
+    Again { is_rebased: bool, status: u8 },
+}
+
+impl Outcome {
+    fn status(self) -> u8 {
+        match self {
+            Self::Checked { status, .. } | Self::Again { status, .. } => status,
+            Self::Miss => panic!("a miss has no status"),
+        }
+    }
 }
 
 impl Case {
@@ -101,7 +126,9 @@ impl Case {
             is_bound: true,
             is_type_2: false,
             qpn: 0x55_aa55,
+            bound_key: 0x8765_4321,
             is_direct: false,
+            is_zero_based: false,
             va,
             length: 1 << 20,
             page_shift: 12,
@@ -114,6 +141,10 @@ impl Case {
             va: va + 0x2340,
             length: 64,
             is_replay: false,
+            is_rebased: false,
+            region_va: 0,
+            is_beyond: false,
+            is_parent: false,
             status: 0,
             hop: 0,
         };
@@ -136,10 +167,12 @@ impl Case {
     fn shape(&self, controls: Controls, config: &Config) -> Option<Status> {
         let Request { operation, va, length, .. } = self.request;
         let Some(operation) = Operation::from_code(operation) else { return Some(Status::OperationUnknown) };
+        // Of the address that the request brings: what VA has been added to need not be aligned.
+        let is_first_look = !self.request.is_rebased && !self.request.is_parent;
         let is_shaped = u64::from(length) == ATOMIC_BYTES && va.is_multiple_of(ATOMIC_BYTES);
         if u64::from(length) > LENGTH_MAX_BYTES {
             Some(Status::LengthTooLong)
-        } else if controls.atomic_shape_check && operation == Operation::RemoteAtomic && !is_shaped {
+        } else if controls.atomic_shape_check && operation == Operation::RemoteAtomic && !is_shaped && is_first_look {
             Some(Status::AtomicShape)
         } else if controls.hold_mode && length > config.hold_bytes_max() {
             Some(Status::HoldTooLong)
@@ -157,21 +190,28 @@ impl Case {
         let is_inside = va >= region_va && va - region_va + length <= region_length;
         let fits = va + length <= 1 << 64;
         let region_pages = self.region_pages();
-        [
+        let is_where_it_was = entry.counts_from_its_start() && request.region_va == entry.va;
+        let is_region = !entry.is_window && !entry.is_direct && !entry.is_zero_based;
+        let failure = [
+            (request.is_rebased && !is_where_it_was, Status::EntryState),
             (request.key != entry.key, Status::EntryKey),
             (entry.is_window && !self.is_remote(), Status::WindowLocal),
+            (request.is_parent && !is_region, Status::WindowParent),
             (entry.is_window && !entry.is_bound, Status::WindowUnbound),
             (request.pd != entry.pd, Status::ProtectionDomain),
             (entry.is_window && entry.is_type_2 && request.qpn != entry.qpn, Status::WindowQueuePair),
-            (entry.allowed >> request.operation & 1 == 0, Status::AccessRight),
+            (!request.is_parent && entry.allowed >> request.operation & 1 == 0, Status::AccessRight),
             (!entry.is_direct && region_end > 1 << 64, Status::RegionWraps),
             (!entry.is_direct && region_pages > 1 << 32, Status::RegionTooLarge),
-            (!fits || !entry.is_direct && !is_inside, Status::Bounds),
-            (entry.is_window, Status::WindowParent),
+            (!fits || request.is_beyond || !entry.is_direct && !is_inside, Status::Bounds),
+            (entry.is_window && entry.is_direct, Status::WindowParent),
         ]
         .into_iter()
-        .find_map(|(fails, status)| fails.then_some(status))
-        .unwrap_or(Status::Ok)
+        .find_map(|(fails, status)| fails.then_some(status));
+        match failure {
+            Some(_) if request.is_parent => Status::WindowParent,
+            failure => failure.unwrap_or(Status::Ok),
+        }
     }
 
     fn outcome(&self, controls: Controls, config: &Config) -> Outcome {
@@ -183,6 +223,15 @@ impl Case {
         }
         let status = match self.request.status {
             0 if !self.is_found => return Outcome::Miss,
+            0 if !self.request.is_parent => {
+                let entry = &self.entry;
+                let is_rebased = entry.counts_from_its_start() && !self.request.is_rebased;
+                let status = if is_rebased { 0 } else { self.access().code() };
+                if is_rebased || entry.is_window && entry.is_bound && !entry.is_direct {
+                    return Outcome::Again { is_rebased, status };
+                }
+                status
+            }
             0 => self.access().code(),
             status => status,
         };
@@ -203,7 +252,10 @@ impl Case {
             ("is_bound", entry.is_bound.into()),
             ("checks_qpn", u128::from(entry.is_window && entry.is_type_2)),
             ("qpn", entry.qpn.into()),
+            ("is_bound_window", (entry.is_window && entry.is_bound && !entry.is_direct).into()),
+            ("bound_key", entry.bound_key.into()),
             ("is_direct", entry.is_direct.into()),
+            ("is_zero_based", entry.counts_from_its_start().into()),
             ("wraps", u128::from(end > 1 << 64)),
             ("too_large", u128::from(self.region_pages() > 1 << 32)),
             ("is_empty", u128::from(entry.length == 0)),
@@ -236,6 +288,7 @@ struct Rig {
     checked: Handle<StreamSink>,
     held: Handle<StreamSink>,
     misses: Handle<StreamSink>,
+    agains: Handle<StreamSink>,
     entries: Handle<LateInputs>,
     outputs: Handle<Outputs>,
     expected: VecDeque<Expected>,
@@ -255,6 +308,7 @@ impl Rig {
             checked: bench.sink("checked", Stall::NEVER)?,
             held: bench.sink("held", Stall::NEVER)?,
             misses: bench.sink("miss", Stall::NEVER)?,
+            agains: bench.sink("again", Stall::NEVER)?,
             entries: LateInputs::drive(&mut bench, is_of_cache)?,
             outputs: Outputs::watch(&mut bench, |name| ["mpt_hit", "entry_found"].contains(&name))?,
             random: bench.random(),
@@ -288,7 +342,8 @@ impl Rig {
     /// One cycle with a request. Gives how it is to leave.
     fn send(&mut self, case: Case) -> Result<Outcome, Error> {
         let now = self.bench.cycles();
-        let Request { operation, key, pd, qpn, va, length, is_replay, status, hop } = case.request;
+        let Request { operation, key, pd, qpn, va, length, is_replay, status, hop, .. } = case.request;
+        let Request { is_rebased, region_va, is_beyond, is_parent, .. } = case.request;
         let values = [
             ("operation", operation.into()),
             ("key", key.into()),
@@ -298,6 +353,10 @@ impl Rig {
             ("length", length.into()),
             ("length_minus_one", length.wrapping_sub(1).into()),
             ("is_replay", is_replay.into()),
+            ("is_rebased", is_rebased.into()),
+            ("region_va", region_va.into()),
+            ("is_beyond", is_beyond.into()),
+            ("is_parent", is_parent.into()),
             ("status", status.into()),
             ("hop", hop.into()),
         ];
@@ -327,7 +386,7 @@ impl Rig {
         }
         let outcome = case.outcome(self.controls, &self.config);
         let number = self.split_total;
-        self.split_total += u128::from(outcome != Outcome::Miss);
+        self.split_total += u128::from(matches!(outcome, Outcome::Checked { .. }));
         self.expected.push_back(Expected { cycle: now, case, outcome, beat, line, number });
         self.idle(1)?;
         Ok(outcome)
@@ -351,16 +410,16 @@ impl Rig {
         let missed = self.bench[self.misses].pop();
         let leaving = self.expected.iter().find(|expected| expected.cycle + LEAVING_CYCLES == now);
         let case = leaving.map(|leaving| leaving.case);
-        let goes_on = leaving.is_some_and(|leaving| leaving.outcome != Outcome::Miss);
+        let goes_on = leaving.is_some_and(|leaving| matches!(leaving.outcome, Outcome::Checked { .. }));
+        let misses = leaving.is_some_and(|leaving| leaving.outcome == Outcome::Miss);
         let needs_entry = |case: Case| {
             case.shape(self.controls, &self.config).is_none() && case.request.length > 0 && case.request.status == 0
         };
         let is_hit = case.is_some_and(|case| case.is_found && needs_entry(case) && !case.request.is_replay);
         let outputs = &self.bench[self.outputs];
         assert_eq!(outputs.get("mpt_hit") == 1, is_hit, "mpt_hit of {case:?}");
-        assert_eq!(outputs.get("entry_found") == 1, goes_on, "entry_found of {case:?}");
         assert_eq!(held.is_some(), goes_on, "{case:?}");
-        assert_eq!(missed.is_some(), leaving.is_some() && !goes_on, "{case:?}");
+        assert_eq!(missed.is_some(), misses, "{case:?}");
         if let (Some(leaving), Some(missed)) = (leaving, missed) {
             for field in missed.beat.shape().fields() {
                 assert_eq!(missed.get(&field.name)?, leaving.beat.get(&field.name)?, "{} of a miss", field.name);
@@ -373,11 +432,20 @@ impl Rig {
         let is_due = self.expected.front().is_some_and(|expected| expected.cycle + LATENCY_CYCLES == now);
         let expected = if is_due { self.expected.pop_front() } else { None };
         let checked = self.bench[self.checked].pop();
-        let is_checked = expected.as_ref().is_some_and(|expected| expected.outcome != Outcome::Miss);
-        assert_eq!(checked.is_some(), is_checked, "{:?}", expected.map(|expected| expected.case));
-        if let (Some(expected), Some(checked)) = (expected, checked) {
-            self.statuses.insert(checked.get("status")? as u8);
-            check(&expected, &checked.beat)?;
+        let again = self.bench[self.agains].pop();
+        let outcome = expected.as_ref().map(|expected| expected.outcome);
+        let case = expected.as_ref().map(|expected| expected.case);
+        let is_checked = matches!(outcome, Some(Outcome::Checked { .. }));
+        assert_eq!(self.bench[self.outputs].get("entry_found") == 1, is_checked, "entry_found of {case:?}");
+        assert_eq!(checked.is_some(), is_checked, "{case:?}");
+        assert_eq!(again.is_some(), matches!(outcome, Some(Outcome::Again { .. })), "{case:?}");
+        if let (Some(expected), Some(beat)) = (&expected, &checked) {
+            self.statuses.insert(beat.get("status")? as u8);
+            check(expected, &beat.beat)?;
+        }
+        if let (Some(expected), Some(beat)) = (&expected, &again) {
+            self.statuses.insert(beat.get("status")? as u8);
+            check_again(expected, &beat.beat)?;
         }
         Ok(())
     }
@@ -448,6 +516,28 @@ fn check(expected: &Expected, beat: &Beat) -> Result<(), Error> {
     check_fields(beat, &fields, case)
 }
 
+/// Checks a request that goes round once more.
+fn check_again(expected: &Expected, beat: &Beat) -> Result<(), Error> {
+    let Expected { case: Case { request, entry, .. }, outcome, .. } = expected;
+    let Outcome::Again { is_rebased, status } = *outcome else { panic!("{:?} is not to come back", expected.case) };
+    let own_va = u128::from(request.va) + u128::from(entry.va);
+    let mut fields = vec![
+        ("key", if is_rebased { request.key } else { entry.bound_key }.into()),
+        ("va", if is_rebased { own_va & u128::from(u64::MAX) } else { request.va.into() }),
+        ("is_rebased", is_rebased.into()),
+        ("is_parent", (!is_rebased).into()),
+        ("is_beyond", u128::from(is_rebased && own_va >> 64 > 0)),
+        ("status", status.into()),
+    ];
+    if is_rebased {
+        fields.push(("region_va", entry.va.into()));
+    }
+    for name in ["tag", "function", "table_set", "operation", "pd", "qpn", "length", "order", "admission"] {
+        fields.push((name, expected.beat.get(name)?));
+    }
+    check_fields(beat, &fields, &expected.case)
+}
+
 /// Something that makes a request fail.
 type Fault = fn(&mut Case);
 
@@ -488,7 +578,6 @@ fn faults() -> Vec<(Status, Fault)> {
         (Status::RegionWraps, |case| case.entry.length = 1u64.wrapping_sub(case.entry.va)),
         (Status::RegionTooLarge, |case| case.entry.length = case.entry.length.max((1 << 44) + 1)),
         (Status::Bounds, |case| case.request.va = case.entry.va - 8),
-        (Status::WindowParent, |case| case.entry.is_window = true),
     ]
 }
 
@@ -503,12 +592,12 @@ fn of_two_failures_the_first_in_order_is_reported() -> Result<(), Error> {
             other(&mut case);
             fault(&mut case);
             let outcome = rig.send(case)?;
-            assert_eq!(outcome, Outcome::Checked { status: status.code(), is_translated: false }, "{case:?}");
+            assert_eq!(outcome.status(), status.code(), "{case:?}");
         }
     }
     rig.finish()?;
-    // All statuses but those of the page table.
-    assert_eq!(rig.statuses, (0..=Status::WindowParent.code()).collect());
+    // All statuses but those of the parent and of the page table.
+    assert_eq!(rig.statuses, (0..=Status::Bounds.code()).collect());
     Ok(())
 }
 
@@ -528,9 +617,9 @@ fn every_key_pd_qpn_bit_counts() -> Result<(), Error> {
             case.request.qpn ^= 1 << bit;
             assert_eq!(rig.send(case)?, Outcome::Checked { status: 0, is_translated: true });
             (case.entry.is_window, case.entry.is_type_2) = (true, true);
-            assert_eq!(rig.send(case)?, is(Status::WindowQueuePair));
+            assert_eq!(rig.send(case)?.status(), Status::WindowQueuePair.code());
             case.entry.is_type_2 = false;
-            assert_eq!(rig.send(case)?, is(Status::WindowParent));
+            assert_eq!(rig.send(case)?, Outcome::Again { is_rebased: false, status: 0 });
         }
     }
     rig.finish()
@@ -552,8 +641,7 @@ fn every_operation_needs_its_own_right() -> Result<(), Error> {
         }
     }
     rig.finish()?;
-    let statuses =
-        [Status::Ok, Status::OperationUnknown, Status::WindowLocal, Status::AccessRight, Status::WindowParent];
+    let statuses = [Status::Ok, Status::OperationUnknown, Status::WindowLocal, Status::AccessRight];
     assert_eq!(rig.statuses, statuses.map(Status::code).into());
     Ok(())
 }
@@ -748,6 +836,98 @@ fn a_replay_that_a_switch_refuses_meanwhile_has_no_hop() -> Result<(), Error> {
 }
 
 #[test]
+fn a_parent_is_checked_for_all_but_rights_and_has_one_status() -> Result<(), Error> {
+    let mut rig = Rig::new(13, Controls::RESET)?;
+    let mut good = Case::good();
+    good.request.is_parent = true;
+    good.entry.allowed = 0;
+    assert_eq!(rig.send(good)?, Outcome::Checked { status: 0, is_translated: true });
+    // No window has a queue pair to be checked here: it is refused because it is one.
+    let changes: [Fault; 9] = [
+        |case| case.entry.key ^= 1 << 31,
+        |case| case.entry.pd ^= 1,
+        |case| case.entry.is_window = true,
+        |case| case.entry.is_direct = true,
+        |case| case.entry.is_zero_based = true,
+        |case| case.entry.length = 1u64.wrapping_sub(case.entry.va),
+        |case| case.entry.length = (1 << 44) + 1,
+        |case| case.entry.length = case.request.va - case.entry.va + u64::from(case.request.length) - 1,
+        |case| case.request.va = case.entry.va - 1,
+    ];
+    for (number, change) in changes.iter().enumerate() {
+        let mut case = good;
+        change(&mut case);
+        let outcome = rig.send(case)?;
+        assert_eq!(outcome.status(), Status::WindowParent.code(), "change {number}");
+        assert!(matches!(outcome, Outcome::Checked { .. }), "change {number} goes round");
+    }
+    // What could not be read has the status of any entry.
+    good.request.is_replay = true;
+    good.request.status = Status::HemBusError.code();
+    assert_eq!(rig.send(good)?.status(), Status::HemBusError.code());
+    rig.finish()
+}
+
+#[test]
+fn a_zero_based_region_is_judged_when_its_address_has_been_added() -> Result<(), Error> {
+    let mut rig = Rig::new(14, Controls::RESET)?;
+    for is_window in [false, true] {
+        let mut case = Case::good();
+        (case.entry.is_zero_based, case.entry.is_window) = (true, is_window);
+        let region = case.entry;
+        for (va, is_beyond, status) in [
+            (0, false, Status::Ok),
+            (region.length - 64, false, Status::Ok),
+            (region.length - 63, false, Status::Bounds),
+            (region.length, false, Status::Bounds),
+            (u64::MAX - region.va, false, Status::Bounds),
+            (u64::MAX - region.va + 1, true, Status::Bounds),
+            (u64::MAX, true, Status::Bounds),
+        ] {
+            let mut first = case;
+            first.request.va = va;
+            // Nothing is said of it before.
+            assert_eq!(rig.send(first)?, Outcome::Again { is_rebased: true, status: 0 });
+            let mut second = first;
+            second.request.va = va.wrapping_add(region.va);
+            (second.request.is_rebased, second.request.region_va, second.request.is_beyond) =
+                (true, region.va, is_beyond);
+            let outcome = rig.send(second)?;
+            assert_eq!(outcome.status(), status.code(), "{va:#x}");
+            assert_eq!(matches!(outcome, Outcome::Again { is_rebased: false, .. }), is_window, "{va:#x}");
+            // It has moved, or is not zero-based any more.
+            let mut moved = second;
+            moved.request.region_va ^= 1 << (va % 64);
+            assert_eq!(rig.send(moved)?.status(), Status::EntryState.code());
+            let mut other = second;
+            other.entry.is_zero_based = false;
+            assert_eq!(rig.send(other)?.status(), Status::EntryState.code());
+        }
+    }
+    rig.finish()
+}
+
+#[test]
+fn an_atomic_is_aligned_where_it_was_asked_for() -> Result<(), Error> {
+    let mut rig = Rig::new(15, Controls::RESET)?;
+    let mut case = Case::good();
+    case.request.operation = Operation::RemoteAtomic.code();
+    case.request.length = 8;
+    (case.entry.is_zero_based, case.entry.va) = (true, case.entry.va + 3);
+    case.request.va = 16;
+    assert_eq!(rig.send(case)?, Outcome::Again { is_rebased: true, status: 0 });
+    case.request.va = case.entry.va + 16;
+    (case.request.is_rebased, case.request.region_va) = (true, case.entry.va);
+    assert_eq!(rig.send(case)?, Outcome::Checked { status: 0, is_translated: true });
+    case.request.is_rebased = false;
+    (case.request.is_parent, case.entry.is_zero_based) = (true, false);
+    assert_eq!(rig.send(case)?, Outcome::Checked { status: 0, is_translated: true });
+    case.request.is_parent = false;
+    assert_eq!(rig.send(case)?.status(), Status::AtomicShape.code());
+    rig.finish()
+}
+
+#[test]
 fn requests_that_go_on_are_numbered_in_order() -> Result<(), Error> {
     let mut rig = Rig::new(12, Controls::RESET)?;
     let numbers = 1 << rig.bench[rig.held].channel().shape().field("number")?.width;
@@ -755,6 +935,8 @@ fn requests_that_go_on_are_numbered_in_order() -> Result<(), Error> {
     for count in 0..2 * numbers + 3 {
         let mut case = Case::good();
         case.is_found = count % 3 != 1;
+        // So it is with those that come back.
+        case.entry.is_window = count % 5 == 4;
         rig.send(case)?;
     }
     rig.finish()?;
@@ -777,6 +959,17 @@ fn random_case(random: &mut ChaCha8Rng) -> Case {
     case.is_found = random.random_range(0..4) > 0;
     let is_replay = random.random_range(0..4) == 0;
     case.request.is_replay = is_replay;
+    case.entry.bound_key = random.next_u32();
+    if random.random_range(0..3) == 0 {
+        case.entry.is_window = random.random();
+        case.entry.is_direct = random.random_range(0..8) == 0;
+        case.entry.is_zero_based = random.random();
+        case.request.is_parent = random.random();
+        case.request.is_rebased = case.entry.is_zero_based && random.random();
+        case.request.region_va =
+            case.entry.va ^ (u64::from(random.random_range(0..6) == 0) << random.random_range(0..64));
+        case.request.is_beyond = case.request.is_rebased && random.random_range(0..6) == 0;
+    }
     let faults = faults();
     for _ in 0..random.random_range(0..3) {
         let (status, fault) = &faults[random.random_range(0..faults.len())];

@@ -15,7 +15,7 @@ const ANSWER_LIMIT_CYCLES: u64 = 1_000;
 /// Cycles from the last of a write's address and data to its answer, and from a read's address to its answer.
 const ANSWER_CYCLES: u64 = 3;
 /// Cycles that the low half of a counter may take more: up to its visit, and the visit.
-const COUNTER_CYCLES: u64 = 60;
+const COUNTER_CYCLES: u64 = 61;
 /// Cycles from reset until the memories of the counters are scrubbed.
 const SCRUB_CYCLES: u64 = 1 << (regs::ADDRESS_BITS - 3);
 const ALL_BYTES: u32 = 0xf;
@@ -339,9 +339,9 @@ impl Sent {
     }
 }
 
-/// Bits of a register that exist.
+/// Bits of a register that exist, in an engine without a command unit.
 fn mask(register: &Register) -> u32 {
-    register.fields.iter().fold(0, |mask, field| mask | (field.max() as u32) << field.low)
+    register.fields_of(&Config::default()).fold(0, |mask, field| mask | (field.max() as u32) << field.low)
 }
 
 fn field(value: u32, field: &Field) -> u64 {

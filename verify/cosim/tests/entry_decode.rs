@@ -32,6 +32,8 @@ fn decode(entry: &Entry, page_shift_base: u32) -> HashMap<&'static str, u128> {
     let length = get(mpt_entry::LEN);
     let page_shift = u128::from(page_shift_base) + get(mpt_entry::PBL_BUF_PG_SZ);
     let is_window = get(mpt_entry::MR_MW);
+    let is_bound = get(mpt_entry::BOUND_LKEY) != 0;
+    let is_direct = get(mpt_entry::PA) == 1;
     let rights = Operation::ALL.iter().map(|operation| operation.right().map_or(1, get) << operation.code());
     let wraps = va + length > 1 << 64;
     let root = get(mpt_entry::PBL_BA) << 3;
@@ -42,7 +44,10 @@ fn decode(entry: &Entry, page_shift_base: u32) -> HashMap<&'static str, u128> {
         ("pd", get(mpt_entry::PD)),
         ("allowed", rights.sum()),
         ("is_window", is_window),
-        ("is_bound", u128::from(get(mpt_entry::BOUND_LKEY) != 0)),
+        ("is_bound", u128::from(is_bound)),
+        ("is_bound_window", u128::from(is_bound && is_window == 1 && !is_direct)),
+        ("bound_key", get(mpt_entry::BOUND_LKEY)),
+        ("is_zero_based", u128::from(get(mpt_entry::ZBVA) == 1 && !is_direct)),
         ("checks_qpn", is_window & get(mpt_entry::BQP)),
         ("qpn", get(mpt_entry::MW_BIND_QPN)),
         ("is_direct", get(mpt_entry::PA)),
@@ -183,7 +188,9 @@ impl Rig {
         }
         let is_valid = mpt_entry::ST.get(entry) == STATE_VALID;
         let line = (status == 0 && is_valid).then(|| decode(entry, self.bases[table_set]));
-        let status = if status == 0 && !is_valid { Status::EntryState.code() } else { status };
+        // Whatever is wrong with a parent has one status.
+        let refused = if replay.get("is_parent")? == 1 { Status::WindowParent } else { Status::EntryState }.code();
+        let status = if status == 0 && !is_valid { refused } else { status };
         self.bench[self.replays].push(replay.clone());
         self.waiting.push_back(Expected { cycle: 0, replay, status, line });
         Ok(())
@@ -307,7 +314,11 @@ fn random_entries() -> Result<(), Error> {
             let values = rig.varying.get(name).map_or(0, HashSet::len);
             assert!(values > 1, "{name} had {values} values");
         }
-        assert!([0, Status::EntryState.code(), Status::HemBusError.code()].iter().all(|s| rig.statuses.contains(s)));
+        assert!(
+            [Status::Ok, Status::EntryState, Status::WindowParent, Status::HemBusError]
+                .iter()
+                .all(|s| rig.statuses.contains(&s.code()))
+        );
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use keywalk_contract::Config;
 use keywalk_contract::ports::Scope;
-use keywalk_cosim::{Bench, Dut, Error, Handle, Input, Output, Stall, StreamDriver, StreamSink, dut};
+use keywalk_cosim::{Bench, Dut, Error, Handle, Input, Output, Signal, Stall, StreamDriver, StreamSink, dut};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
@@ -94,6 +94,8 @@ struct Ports {
     epoch_table_set: Input,
     epoch_pd_bucket: Input,
     epoch_is_replay: Input,
+    /// Valid, function and table set of a write to the map of functions.
+    map_write: [Input; 3],
     accepted: [Input; 2],
     context_accepted: [Input; 2],
     context_finished: [Input; 2],
@@ -185,6 +187,11 @@ impl Rig {
             epoch_table_set: input("epoch_table_set")?,
             epoch_pd_bucket: input("epoch_pd_bucket")?,
             epoch_is_replay: input("epoch_is_replay")?,
+            map_write: [
+                input("function_map_write_valid")?,
+                input("function_map_write_function")?,
+                input("function_map_write_table_set")?,
+            ],
             accepted: with_generation("request_accepted")?,
             context_accepted: with_generation("context_accepted")?,
             context_finished: with_generation("context_finished")?,
@@ -296,8 +303,7 @@ impl Rig {
         self.accepted = self.bench[invalidate].accepted();
         let ready = self.ports.ready;
         self.bench.run_until("ready", 5_000, |bench| bench.model().get(ready) == 1)?;
-        let map = ["valid", "function", "table_set"].map(|part| format!("function_map_write_{part}"));
-        let map = map.each_ref().map(|name| self.bench.model().input(name).expect("the write port of the map"));
+        let map = self.ports.map_write;
         for function in 0..1 << self.config.function_bits {
             let values = [1, function, self.set_of(function)];
             for (port, value) in map.iter().zip(values) {
@@ -607,6 +613,10 @@ impl Rig {
         }
         self.pulse(self.ports.long_opened, opened);
         let is_written = self.chance(chances.tables);
+        // What is not valid is anything.
+        for port in &self.ports.map_write[1..] {
+            self.bench.model_mut().set(*port, self.random.random::<u64>() >> (64 - Signal::from(*port).width()));
+        }
         let levels = [
             (self.ports.long_finished, closes),
             (self.ports.tables_written, is_written),
@@ -888,6 +898,65 @@ fn epochs_wrap_safely() -> Result<(), Error> {
     }
     assert_eq!(rig.pointer_flushes, 4, "two at each wrap of the HEM epoch");
     rig.run_until_quiet()
+}
+
+/// What is not named by an invalidation stays cached, and only an epoch that wraps makes it flush.
+#[test]
+fn an_invalidation_changes_no_more_epochs_than_it_says() -> Result<(), Error> {
+    for design in DESIGNS {
+        for scope in [Scope::Region, Scope::Range, Scope::ProtectionDomain, Scope::Function, Scope::All] {
+            let mut rig = Rig::new(design, 23, QUIET, NO_STALLS)?;
+            let set_epochs = |rig: &Rig| rig.ports.set_epochs.iter().map(|port| rig.get(*port)).collect::<Vec<_>>();
+            let any_pd_epoch = rig.ports.any_pd_epoch;
+            let is_of_bucket = matches!(scope, Scope::Region | Scope::Range | Scope::ProtectionDomain);
+            let of_function = rig.set_of(0) as usize;
+            let mut expected = set_epochs(&rig);
+            let mut expected_any_pd = rig.get(any_pd_epoch);
+            for number in 1..=if is_of_bucket { 520 } else { 63 } {
+                rig.push_with_pd(scope as u64, 0, 5, 7)?;
+                rig.run_until_complete(200)?;
+                for (set, epoch) in expected.iter_mut().enumerate() {
+                    let is_named = scope == Scope::All || (scope == Scope::Function && set == of_function);
+                    let wraps = is_of_bucket && number % 256 == 0;
+                    *epoch += u64::from(is_named || wraps);
+                }
+                expected_any_pd = (expected_any_pd + u64::from(scope == Scope::ProtectionDomain)) & 0xff;
+                assert_eq!(set_epochs(&rig), expected, "{} {scope:?}, number {number}", design.name);
+                assert_eq!(rig.get(any_pd_epoch), expected_any_pd, "{} {scope:?}, number {number}", design.name);
+            }
+            // An epoch that is about to wrap matters to those only that change it.
+            rig.push_with_pd(Scope::Region as u64, 0, 6, 7)?;
+            rig.run_until_complete(200)?;
+            assert_eq!((rig.flushes, rig.paused_cycles), (0, 0), "{} {scope:?}", design.name);
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn an_invalidation_may_come_at_any_moment_of_a_flush() -> Result<(), Error> {
+    let chances = Chances { request: 500, finish: 600, done: 700, ..QUIET };
+    for design in DESIGNS {
+        for offset in 0..60 {
+            let mut rig = Rig::new(design, 100 + offset, chances, NO_STALLS)?;
+            for _ in 0..63 {
+                rig.push(Scope::Function as u64, 0, 5)?;
+                rig.run_until_complete(2_000)?;
+            }
+            assert_eq!(rig.flushes, 0);
+            rig.push(Scope::Function as u64, 0, 5)?;
+            rig.run(offset)?;
+            for index in 0..INDICES {
+                rig.push(Scope::Region as u64, 0, index)?;
+                rig.run(offset % 3)?;
+            }
+            rig.run_until_complete(4_000)?;
+            assert_eq!(rig.flushes, 1, "{} offset {offset}", design.name);
+            rig.run(100)?;
+            rig.run_until_quiet()?;
+        }
+    }
+    Ok(())
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 #[path = "common/line_requests.rs"]
 mod line_requests;
+#[path = "common/plru.rs"]
+mod plru;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
@@ -12,6 +14,7 @@ use keywalk_cosim::{
     Beat, Bench, Component, Dut, Error, Handle, Input, Model, Output, Signal, Stall, StreamDriver, StreamSink, dut,
 };
 use line_requests::{LineRequest, LineRequests};
+use plru::Plru;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -1182,8 +1185,8 @@ fn blocked_answers_do_not_block_replays() -> Result<(), Error> {
 
 #[test]
 fn lookups_find_a_gap_among_requests_without_one() -> Result<(), Error> {
-    for divides in [false, true] {
-        let mut fixture = directed(DEFAULT, 0)?;
+    for (dut, divides) in [(SMALL, false), (SMALL, true), (DEFAULT, false), (DEFAULT, true)] {
+        let mut fixture = directed(dut, 0)?;
         fixture.requests.borrow_mut().hits_percent = 100;
         let count = 100;
         // Slot 3 of 3: the index must be divided, and comes back into the pipe.
@@ -1208,21 +1211,29 @@ fn lookups_find_a_gap_among_requests_without_one() -> Result<(), Error> {
 
 #[test]
 fn ends_without_a_line_find_a_gap_among_lines() -> Result<(), Error> {
-    let mut fixture = directed(DEFAULT, 0)?;
-    let early_valid = fixture.early_valid;
-    fixture.ask_lookup(0, Table::Qpc.code(), 0)?;
-    fixture.ask_miss(0, 3 * 64 * 1024)?;
-    let gap_wanted = fixture.bench.model().output("gap_wanted")?;
-    let mut waited_cycles = 0;
-    // Lines come in every cycle until the gap is asked for.
-    while fixture.bench.model().get(gap_wanted) == 0 {
-        fixture.cycle()?;
-        fixture.bench.model_mut().set(early_valid, 1);
-        waited_cycles += 1;
-        assert!(waited_cycles < 100, "no gap is asked for");
-        assert!(fixture.bench[fixture.answer].is_empty(), "an answer where a line may come");
+    for dut in [SMALL, DEFAULT] {
+        let mut fixture = directed(dut, 0)?;
+        let early_valid = fixture.early_valid;
+        let gap_wanted = fixture.bench.model().output("gap_wanted")?;
+        for _ in 0..50 {
+            fixture.cycle()?;
+            fixture.bench.model_mut().set(early_valid, 1);
+            assert_eq!(fixture.bench.model().get(gap_wanted), 0, "nobody waits");
+        }
+        fixture.ask_lookup(0, Table::Qpc.code(), 0)?;
+        fixture.ask_miss(0, 3 * 64 * 1024)?;
+        let mut waited_cycles = 0;
+        // Lines come in every cycle until the gap is asked for.
+        while fixture.bench.model().get(gap_wanted) == 0 {
+            fixture.cycle()?;
+            fixture.bench.model_mut().set(early_valid, 1);
+            waited_cycles += 1;
+            assert!(waited_cycles < 100, "no gap is asked for");
+            assert!(fixture.bench[fixture.answer].is_empty(), "an answer where a line may come");
+        }
+        fixture.check()?;
     }
-    fixture.check()
+    Ok(())
 }
 
 #[test]
@@ -1674,6 +1685,107 @@ fn as_many_chunk_pointers_as_there_are_places_stay() -> Result<(), Error> {
             fixture.check()?;
             let counts = fixture.take_counts();
             assert_eq!((counts.hits, counts.reads), (places.into(), [0, 0, places.into(), 0]));
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn the_chunk_cache_replaces_what_its_trees_point_at() -> Result<(), Error> {
+    for dut in [SMALL, DEFAULT] {
+        let mut fixture = cached(dut, 1)?;
+        fixture.write_geometry(0, Table::Mpt.code(), Geometry { hop_num: 1, ..RESET })?;
+        fixture.settle_writes()?;
+        fixture.flush()?;
+        let (sets, ways) = (fixture.config.hem_cache_sets, fixture.config.hem_cache_ways);
+        let mut trees = Plru::new(sets, ways);
+        let mut held = vec![vec![None; ways as usize]; sets as usize];
+        for step in 0..400 {
+            let set = fixture.random.random_range(0..sets.min(4));
+            let number = fixture.random.random_range(0..ways + 2);
+            let reads = reads_of(&mut fixture, &[(number * sets + set) * 64 + step % 64])?;
+            let held = &mut held[set as usize];
+            let way = held.iter().position(|held| *held == Some(number));
+            let expected = u64::from(way.is_none());
+            assert_eq!(reads, [expected, 1, 0, 0], "step {step}, set {set}, chunk {number} of {held:?}");
+            if let Some(way) = way {
+                trees.note_hit(step.into(), set as usize, way);
+            } else {
+                let way = trees.victim(step.into(), set as usize);
+                held[way] = Some(number);
+                trees.note_fill(step.into(), set as usize, way);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A pointer that two lookups fetch at the same time takes one place.
+#[test]
+fn a_pointer_that_comes_twice_takes_no_place_of_another() -> Result<(), Error> {
+    for dut in [SMALL, DEFAULT] {
+        let mut fixture = cached(dut, 1)?;
+        fixture.write_geometry(0, Table::Mpt.code(), Geometry { hop_num: 1, ..RESET })?;
+        fixture.settle_writes()?;
+        fixture.flush()?;
+        let (sets, ways) = (fixture.config.hem_cache_sets, fixture.config.hem_cache_ways);
+        for _ in 0..60 {
+            fixture.epoch = fixture.random.random_range(0..1024);
+            fixture.latency_cycles = (40, 40);
+            // Of one set, and otherwise anywhere.
+            let set = fixture.random.random_range(0..sets);
+            let chunks_max = (1 << 18) / sets;
+            let chunks: Vec<_> = (0..ways).map(|_| fixture.random.random_range(0..chunks_max) * sets + set).collect();
+            let (first, others) = chunks.split_first().expect("a cache has a way");
+            for chunk in others {
+                reads_of(&mut fixture, &[chunk * 64])?;
+            }
+            for _ in 0..2 {
+                fixture.ask_miss(0, first * 64)?;
+                for _ in 0..12 {
+                    fixture.cycle()?;
+                }
+            }
+            fixture.check()?;
+            for chunk in &chunks {
+                assert_eq!(reads_of(&mut fixture, &[chunk * 64])?, [0, 1, 0, 0], "chunk {chunk:#x} of {chunks:x?}");
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_pointer_is_found_again_whatever_its_key() -> Result<(), Error> {
+    for dut in [SMALL, DEFAULT] {
+        let mut fixture = cached(dut, 2)?;
+        let table_sets = u64::from(fixture.config.table_sets);
+        for table_set in 0..table_sets {
+            for table in [Table::Qpc, Table::Mpt] {
+                fixture.write_geometry(table_set, table.code(), Geometry { hop_num: 2, ..RESET })?;
+                fixture.write_bt0(table_set, table.code(), 0, Some(PAGES[0] + (table_set << 32)))?;
+            }
+        }
+        fixture.settle_writes()?;
+        fixture.flush()?;
+        for round in 0..200 {
+            fixture.epoch = fixture.random.random_range(0..1024);
+            let table_set = fixture.random.random_range(0..table_sets);
+            let index = fixture.random.random::<u32>() >> if round % 2 == 0 { 8 } else { 0 };
+            // Another object of the chunk, and a chunk of another line of the same page.
+            for (index, reads) in [(index, [1, 1]), (index ^ 1, [0, 0]), (index ^ 0x1000, [0, 1])] {
+                fixture.take_counts();
+                let entries = u64::from(round % 2 == 0);
+                let outcome = if round % 2 == 0 {
+                    fixture.ask_miss(table_set, index)?
+                } else {
+                    fixture.ask_lookup(table_set, Table::Qpc.code(), index)?
+                };
+                assert!(outcome.result.is_ok(), "index {index:#x}");
+                fixture.check()?;
+                let expected = [reads[0], reads[1], entries, 0];
+                assert_eq!(fixture.take_counts().reads, expected, "round {round}, index {index:#x}");
+            }
         }
     }
     Ok(())

@@ -72,7 +72,9 @@ struct Entering {
     due: u64,
     beat: Beat,
     is_replay: bool,
-    /// Table set of the function at admission; a replay brings its own.
+    /// Comes back from the checks.
+    is_again: bool,
+    /// Table set of the function at admission; what comes back brings its own.
     table_set: u32,
     /// What is to come out, from the cycle before on.
     fields: Vec<(String, u128)>,
@@ -86,6 +88,7 @@ struct Rig {
     config: Config,
     requests: Handle<StreamDriver>,
     replays: Handle<StreamDriver>,
+    agains: Handle<StreamDriver>,
     lookups: Handle<StreamSink>,
     outputs: Handle<Outputs>,
     pause: Input,
@@ -111,11 +114,16 @@ struct Rig {
     split: Credit,
     hem: Credit,
     replay: Option<Beat>,
+    /// Comes from the checks in the coming cycle.
+    again: Option<Beat>,
+    /// Those that wait, each with the cycle from which on it can be taken.
+    again_queue: VecDeque<(u64, Beat)>,
     /// The request that waits.
     request: Option<Beat>,
     pipe: VecDeque<Entering>,
     requests_admitted: u32,
     replays_admitted: u32,
+    agains_admitted: u32,
 }
 
 impl Rig {
@@ -129,6 +137,7 @@ impl Rig {
         let mut rig = Self {
             requests: bench.driver("request", Stall::NEVER)?,
             replays: bench.driver("decoded", Stall::NEVER)?,
+            agains: bench.driver("again", Stall::NEVER)?,
             lookups: bench.sink("lookup", Stall::NEVER)?,
             outputs: Outputs::watch(&mut bench, |name| OUTPUTS.contains(&name))?,
             pause: input(&bench, "pause")?,
@@ -155,6 +164,8 @@ impl Rig {
             split: Credit::new(config.admitted_max()),
             hem: Credit::new(config.hem_contexts),
             replay: None,
+            again: None,
+            again_queue: VecDeque::new(),
             request: None,
             pipe: VecDeque::new(),
             random: bench.random(),
@@ -162,6 +173,7 @@ impl Rig {
             config,
             requests_admitted: 0,
             replays_admitted: 0,
+            agains_admitted: 0,
         };
         rig.set_num_mpts(&[24; 8]);
         rig.reset()?;
@@ -195,7 +207,8 @@ impl Rig {
         self.table_sets.fill(0);
         self.split = Credit::new(self.split.places);
         self.hem = Credit::new(self.hem.places);
-        (self.request, self.replay, self.write) = (None, None, None);
+        (self.request, self.replay, self.again, self.write) = (None, None, None, None);
+        self.again_queue.clear();
         self.is_paused = false;
         self.is_gap_wanted = false;
         self.pipe.clear();
@@ -262,6 +275,16 @@ impl Rig {
         Ok(())
     }
 
+    /// A request from the checks in the coming cycle. It holds a HEM context: there must be one that does not wait yet.
+    fn offer_again(&mut self) -> Result<(), Error> {
+        assert!(self.again.is_none() && (self.again_queue.len() as u32) < self.hem.taken());
+        let mut beat = self.random_beat(self.agains)?;
+        beat.set("table_set", self.random.random_range(0..self.config.table_sets).into())?;
+        self.bench[self.agains].push(beat.clone());
+        self.again = Some(beat);
+        Ok(())
+    }
+
     /// Drives an input with a random value, and gives it.
     fn randomise(&mut self, input: Input) -> u64 {
         let width = keywalk_cosim::Signal::from(input).width();
@@ -302,7 +325,9 @@ impl Rig {
         let state = (self.split.free, self.hem.free, self.is_paused);
         let has_places = self.split.is_available && self.hem.is_available;
         let is_stopped = self.is_paused || self.is_gap_wanted;
-        let is_admissible = has_places && !is_stopped && self.replay.is_none();
+        // Two cycles through the queue.
+        let is_again = self.again_queue.front().is_some_and(|(from, _)| *from <= cycle);
+        let is_admissible = has_places && !is_stopped && self.replay.is_none() && !is_again;
         let outputs = &self.bench[self.outputs];
         assert_eq!(outputs.get("ready"), 1);
         assert_eq!(outputs.get("request_ready") == 1, is_admissible, "request_ready in cycle {cycle}, {state:?}");
@@ -314,17 +339,26 @@ impl Rig {
         assert_eq!(self.bench[self.replays].pending(), 0, "a replay waits in cycle {cycle}");
 
         let due = cycle + self.latency_cycles();
-        let entering =
-            |beat, is_replay, table_set| Entering { due, beat, is_replay, table_set, fields: Vec::new(), epoch: 0 };
+        let entering = |beat, [is_replay, is_again]: [bool; 2], table_set| {
+            let fields = Vec::new();
+            Entering { due, beat, is_replay, is_again, table_set, fields, epoch: 0 }
+        };
         if let Some(beat) = self.replay.take() {
             let table_set = beat.get("table_set")? as u32;
-            self.pipe.push_back(entering(beat, true, table_set));
+            self.pipe.push_back(entering(beat, [true, false], table_set));
             self.replays_admitted += 1;
+        } else if is_again && let Some((_, beat)) = self.again_queue.pop_front() {
+            let table_set = beat.get("table_set")? as u32;
+            self.pipe.push_back(entering(beat, [false, true], table_set));
+            self.agains_admitted += 1;
+        }
+        if let Some(beat) = self.again.take() {
+            self.again_queue.push_back((cycle + 2, beat));
         }
         if admits {
             let beat = self.request.take().expect("it was offered");
             let table_set = self.table_sets[beat.get("function")? as usize];
-            self.pipe.push_back(entering(beat, false, table_set));
+            self.pipe.push_back(entering(beat, [false, false], table_set));
             self.requests_admitted += 1;
         }
         // A write is seen from the next cycle on.
@@ -355,17 +389,13 @@ impl Rig {
                 let set_epoch = set_epochs[table_set as usize];
                 entering.epoch = hem_epoch << 37 | any_pd_epoch << 29 | bucket << 22 | set_epoch << 16;
                 let admission = now << 1 | generation;
-                entering.fields.extend(
-                    [
-                        ("table_set", table_set.into()),
-                        ("index", index.into()),
-                        ("is_replay", 0),
-                        ("status", 0),
-                        ("hop", 0),
-                        ("admission", u128::from(admission)),
-                    ]
-                    .map(|(name, value)| (name.into(), value)),
-                );
+                let mut given =
+                    vec![("table_set", u128::from(table_set)), ("index", index.into()), ("is_replay", 0), ("hop", 0)];
+                if !entering.is_again {
+                    given.extend([("status", 0), ("is_rebased", 0), ("is_parent", 0), ("is_beyond", 0)]);
+                    given.push(("admission", admission.into()));
+                }
+                entering.fields.extend(given.into_iter().map(|(name, value)| (name.into(), value)));
             }
             assert_eq!(outputs.get("early_index"), index.into(), "early_index in cycle {cycle}");
             assert_eq!(outputs.get("early_table_set"), table_set.into(), "early_table_set in cycle {cycle}");
@@ -384,7 +414,7 @@ impl Rig {
         let entering = if is_due { self.pipe.pop_front() } else { None };
         assert_eq!(lookup.is_some(), is_due, "a lookup in cycle {cycle}");
         let outputs = &self.bench[self.outputs];
-        let is_accepted = entering.as_ref().is_some_and(|entering| !entering.is_replay);
+        let is_accepted = entering.as_ref().is_some_and(|entering| !entering.is_replay && !entering.is_again);
         assert_eq!(outputs.get("accepted") == 1, is_accepted, "accepted in cycle {cycle}");
         let (Some(lookup), Some(Entering { beat, is_replay, fields, epoch, .. })) = (lookup, entering) else {
             return Ok(());
@@ -419,7 +449,7 @@ impl Rig {
         let limit = self.bench.cycles() + 10 + u64::from(self.split.taken().max(self.hem.taken()));
         let is_busy = |rig: &Self| {
             let is_empty = rig.split.is_full && rig.hem.is_full;
-            rig.request.is_some() || !is_empty || !rig.pipe.is_empty()
+            rig.request.is_some() || !is_empty || !rig.pipe.is_empty() || !rig.again_queue.is_empty()
         };
         while is_busy(self) {
             assert!(self.bench.cycles() < limit, "something does not get out");
@@ -621,6 +651,7 @@ fn random_traffic() -> Result<(), Error> {
             let log2: Vec<_> = (0..rig.config.table_sets).map(|_| rig.random.random_range(0..=24)).collect();
             rig.set_num_mpts(&log2);
             let [offer_percent, replay_percent] = [[100, 0], [50, 50], [90, 40], [20, 10]][phase % 4];
+            let again_percent = [0, 30, 90][phase % 3];
             for _ in 0..2000 {
                 let random = &mut rig.random;
                 let mut chance = |percent: u32| random.random_range(0..100) < percent;
@@ -628,12 +659,14 @@ fn random_traffic() -> Result<(), Error> {
                 let [split_percent, hem_percent] = [[50, 90], [90, 90], [10, 90], [90, 10]][phase / 4 % 4];
                 let pulses = Pulses {
                     split_freed: rig.split.taken() > 0 && chance(split_percent),
-                    entry_found: rig.hem.taken() > 0 && chance(hem_percent),
+                    // As long as some request is not waiting to be looked up once more.
+                    entry_found: rig.hem.taken() > rig.again_queue.len() as u32 && chance(hem_percent),
                 };
                 rig.is_paused = if rig.is_paused { chance(80) } else { chance(2) };
                 rig.is_gap_wanted = chance(6);
                 let offers_request = rig.request.is_none() && chance(offer_percent);
                 let offers_replay = chance(replay_percent);
+                let chance_of_again = chance(again_percent);
                 if chance(10) {
                     let function = random.random_range(0..rig.table_sets.len() as u32);
                     rig.write = Some((function, random.random_range(0..rig.config.table_sets)));
@@ -644,6 +677,11 @@ fn random_traffic() -> Result<(), Error> {
                 if offers_replay {
                     rig.offer_replay()?;
                 }
+                // One that gives its context back does not come from the checks any more.
+                let held = rig.hem.taken() - u32::from(pulses.entry_found);
+                if chance_of_again && (rig.again_queue.len() as u32) < held {
+                    rig.offer_again()?;
+                }
                 rig.cycle(pulses)?;
                 split_short += u32::from(!rig.split.is_available);
                 hem_short += u32::from(!rig.hem.is_available);
@@ -652,9 +690,10 @@ fn random_traffic() -> Result<(), Error> {
             (rig.is_paused, rig.is_gap_wanted) = (false, false);
         }
         println!(
-            "{}: {} requests, {} replays; cycles without a place: {split_short} and {hem_short}; {emptied} empty",
-            design.name, rig.requests_admitted, rig.replays_admitted
+            "{}: {} requests, {} replays, {} from the checks; cycles without a place: {split_short} and {hem_short}; {emptied} empty",
+            design.name, rig.requests_admitted, rig.replays_admitted, rig.agains_admitted
         );
+        assert!(rig.agains_admitted > 1000);
         assert!(rig.requests_admitted > 5000 && rig.replays_admitted > 3000);
         assert!(split_short > 1000 && hem_short > 1000 && emptied > 100);
         rig.settle()

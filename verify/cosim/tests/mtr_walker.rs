@@ -6,6 +6,8 @@
 mod late_inputs;
 #[path = "common/line_requests.rs"]
 mod line_requests;
+#[path = "common/plru.rs"]
+mod plru;
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
@@ -13,6 +15,7 @@ use keywalk_contract::{Config, Status};
 use keywalk_cosim::{Beat, Bench, Dut, Error, Handle, Input, Output, Stall, StreamDriver, StreamSink, dut};
 use late_inputs::LateInputs;
 use line_requests::{LineRequest, LineRequests};
+use plru::Plru;
 use rand::{Rng, RngExt};
 use rand_chacha::ChaCha8Rng;
 
@@ -499,6 +502,25 @@ impl Rig {
         self.bench[walks].push(cycle + WALK_CYCLES, others);
         self.began.push_back(cycle);
         self.accepting.push_back(cycle + WALK_CYCLES);
+    }
+
+    /// Has a walk begin now that does not come.
+    fn begin_only(&mut self, walk: Walk) {
+        let values = [
+            walk.is_context.into(),
+            walk.owner.table_set.into(),
+            walk.owner.mpt_index.into(),
+            walk.owner.epoch.into(),
+            walk.root.into(),
+            walk.hop.into(),
+            walk.ba_pg_sz.into(),
+            walk.index.into(),
+            walk.check_index.into(),
+            walk.count.into(),
+        ];
+        let start = START_FIELDS.iter().zip(values).map(|(name, value)| (format!("start_{name}"), value));
+        let (walks, cycle) = (self.walks, self.bench.cycles());
+        self.bench[walks].push(cycle, start);
     }
 
     /// One cycle, with the table port's part and all checks.
@@ -1057,17 +1079,22 @@ impl Region {
         let first_page = 1000 * owner.mpt_index;
         let walk = Walk { owner, check_index: true, count, ..Walk::plain(hop, root, 0) };
         let region = Self { walk, first_page };
-        let base = (1 + version) << 44 | u64::from(owner.mpt_index) << 32;
         for index in 0..count {
-            let walk = region.walk(index);
-            for read in 0..usize::from(hop) {
-                let remaining = usize::from(hop) - 1 - read;
-                let number = u64::from(index) >> (9 * remaining);
-                let table = (base + ((1 + remaining as u64) << 28)) + number * 4096;
-                walk.plant(&mut rig.memory, rig.controls, read, table);
-            }
+            region.plant(rig, index, version);
         }
         region
+    }
+
+    /// Plants what the walk of one page reads.
+    fn plant(&self, rig: &mut Rig, index: u32, version: u64) {
+        let walk = self.walk(index);
+        let base = (1 + version) << 44 | u64::from(walk.owner.mpt_index) << 32;
+        for read in 0..usize::from(walk.hop) {
+            let remaining = usize::from(walk.hop) - 1 - read;
+            let number = u64::from(index) >> (9 * remaining);
+            let table = (base + ((1 + remaining as u64) << 28)) + number * 4096;
+            walk.plant(&mut rig.memory, rig.controls, read, table);
+        }
     }
 
     fn walk(&self, index: u32) -> Walk {
@@ -1171,6 +1198,29 @@ fn a_walk_begins_at_the_deepest_table_that_is_known() -> Result<(), Error> {
             assert_eq!(levels(&rig.reads_of(at(0, 0, 300))?), [LEAF]);
             rig.flush()?;
             assert_eq!(levels(&rig.reads_of(at(0, 0, 300))?), [UPPER, LOWER, LEAF]);
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn a_walk_that_does_not_come_leaves_no_trace() -> Result<(), Error> {
+    DESIGNS.into_iter().try_for_each(|design| {
+        let mut rig = Rig::new(design, 39, Controls::RESET, NO_STALLS)?;
+        for hop in 2..4 {
+            let owner = Owner { mpt_index: hop.into(), ..OWNER };
+            let region = Region::new(&mut rig, owner, hop, 0x1000_0000_0000 + (u64::from(hop) << 24), 20, 0);
+            let unknown = Walk { owner: Owner { mpt_index: 99, ..OWNER }, ..region.walk(3) };
+            rig.reads_of(region.walk(0))?;
+            rig.take_cache_counts();
+            for walk in [region.walk(3), unknown] {
+                rig.begin_only(walk);
+                for _ in 0..30 {
+                    rig.cycle()?;
+                }
+                assert_eq!(rig.take_cache_counts(), [0; 4], "{walk:?}");
+            }
+            assert_eq!(rig.reads_of(region.walk(10))?.len(), 1);
         }
         Ok(())
     })
@@ -1385,6 +1435,225 @@ fn a_cache_holds_its_ways_and_evicts_the_one_that_was_used_longest_ago() -> Resu
             assert_eq!(rig.reads_of(regions[ways as usize - 1].walk(10))?.len(), 1, "the last one used stays");
         }
         assert_eq!(rig.reads_of(regions[0].walk(10))?.len(), 2, "the first one is gone");
+        Ok(())
+    })
+}
+
+/// Each cache, and each of its first sets, with regions that are used in a random order.
+#[test]
+fn caches_replace_what_their_trees_point_at() -> Result<(), Error> {
+    DESIGNS.into_iter().try_for_each(|design| {
+        let mut rig = Rig::new(design, 46, Controls::RESET, NO_STALLS)?;
+        let mut random = rig.bench.random();
+        let (lower, upper) = (
+            (rig.config.mtr_lower_sets, rig.config.mtr_lower_ways),
+            (rig.config.mtr_upper_sets, rig.config.mtr_upper_ways),
+        );
+        for (hop, (sets, ways)) in [(2, lower), (3, upper)] {
+            rig.flush()?;
+            let mut trees = Plru::new(sets, ways);
+            let mut held = vec![vec![None; ways as usize]; sets as usize];
+            for step in 0..400 {
+                let set = random.random_range(0..sets.min(4));
+                let number = random.random_range(0..ways + 2);
+                let owner = Owner { mpt_index: set + (number + 1) * sets.max(128), ..OWNER };
+                let root = 0x1000_0000_0000 + (u64::from(owner.mpt_index) << 24);
+                // In three hops another leaf table every time, so that only the middle table can be known.
+                let (count, index) = if hop == 2 { (512, step) } else { (1 << 18, step << 9) };
+                let region = Region::new(&mut rig, owner, hop, root, 0, 0);
+                let region = Region { walk: Walk { count, ..region.walk }, ..region };
+                region.plant(&mut rig, index, 0);
+                let levels = levels(&rig.reads_of(region.walk(index))?);
+                let held = &mut held[set as usize];
+                let way = held.iter().position(|held| *held == Some(number));
+                let expected = usize::from(hop) - usize::from(way.is_some());
+                assert_eq!(levels.len(), expected, "{hop} hops, step {step}, set {set}, region {number} of {held:?}");
+                if let Some(way) = way {
+                    trees.note_hit(step.into(), set as usize, way);
+                } else {
+                    let way = trees.victim(step.into(), set as usize);
+                    held[way] = Some(number);
+                    trees.note_fill(step.into(), set as usize, way);
+                }
+            }
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn a_pointer_is_found_again_whatever_its_key() -> Result<(), Error> {
+    DESIGNS.into_iter().try_for_each(|design| {
+        let mut rig = Rig::new(design, 47, Controls::RESET, NO_STALLS)?;
+        let mut random = rig.bench.random();
+        for round in 1..=150 {
+            let table_set = random.random_range(0..rig.config.table_sets) as u8;
+            let owner = Owner { table_set, ..Owner::random(&mut random) };
+            let index = random.next_u32() >> random.random_range(0..8) | 1 << 23;
+            let first = Walk { owner, count: u32::MAX, ..Walk::plain(3, round << 40, index) };
+            // Another line of the same leaf table, and another line of pointers in the same middle table.
+            let same_leaf = Walk { index: index ^ 0x100, ..first };
+            let same_middle = Walk { index: index ^ 0x2_0000, ..first };
+            for (number, walk) in [first, same_leaf, same_middle].into_iter().enumerate() {
+                for read in 0..3 {
+                    let table = round << 40 | (1 + read as u64 + 4 * number as u64) << 36;
+                    if !rig.memory.words.contains_key(&walk.outcome(&rig.memory, Controls::RESET).reads[read].1) {
+                        walk.plant(&mut rig.memory, Controls::RESET, read, table);
+                    }
+                }
+            }
+            for (walk, expected) in
+                [(first, &[UPPER, LOWER, LEAF][..]), (same_leaf, &[LEAF]), (same_middle, &[LOWER, LEAF])]
+            {
+                assert_eq!(levels(&rig.reads_of(walk)?), expected, "{walk:?}");
+            }
+        }
+        Ok(())
+    })
+}
+
+/// A pointer that two walks fetch at the same time takes one place.
+#[test]
+fn a_pointer_that_comes_twice_takes_no_place_of_another() -> Result<(), Error> {
+    DESIGNS.into_iter().try_for_each(|design| {
+        let mut rig = Rig::new(design, 48, Controls::RESET, NO_STALLS)?;
+        let mut random = rig.bench.random();
+        let (lower, upper) = (rig.config.mtr_lower_ways, rig.config.mtr_upper_ways);
+        for (hop, ways) in [(2u8, lower), (3, upper)] {
+            for round in 1..=60u32 {
+                let epoch = random.random_range(0..1 << 29);
+                let regions: Vec<_> = (0..ways)
+                    .map(|number| {
+                        // Of one set, and otherwise anywhere.
+                        let mpt_index = (random.random_range(0..1 << 17) << 7) | (round % 128);
+                        let root = u64::from(1000 * u32::from(hop) + 10 * round + number) << 40;
+                        let count = if hop == 2 { 512 } else { 1 << 18 };
+                        Walk { owner: Owner { mpt_index, epoch, ..OWNER }, count, ..Walk::plain(hop, root, 0) }
+                    })
+                    .collect();
+                // In three hops another leaf table every time.
+                let stride = if hop == 2 { 8 } else { 8 << 9 };
+                let page = |region: &Walk, visit: u32| Walk { index: visit * stride, ..*region };
+                for (region, visit) in regions.iter().flat_map(|region| (0..4).map(move |visit| (region, visit))) {
+                    for read in 0..usize::from(hop) {
+                        let table = region.root | (u64::from(visit) + 8 * (1 + read as u64)) << 20;
+                        let walk = page(region, visit);
+                        let address = walk.outcome(&rig.memory, Controls::RESET).reads[read].1;
+                        if !rig.memory.words.contains_key(&address) {
+                            walk.plant(&mut rig.memory, Controls::RESET, read, table);
+                        }
+                    }
+                }
+                let (first, others) = regions.split_first().expect("a cache has a way");
+                for region in others {
+                    rig.reads_of(page(region, 0))?;
+                }
+                rig.latency_cycles = 40..41;
+                rig.may_save_reads = true;
+                for visit in [0, 1] {
+                    rig.push(page(first, visit))?;
+                    for _ in 0..12 {
+                        rig.cycle()?;
+                    }
+                }
+                rig.finish(400, Vec::new())?;
+                rig.finish_fills()?;
+                rig.reads_seen.clear();
+                rig.latency_cycles = 0..1;
+                for region in &regions {
+                    let levels = levels(&rig.reads_of(page(region, 3))?);
+                    assert_eq!(levels.len(), usize::from(hop) - 1, "{hop} hops, {region:?} of {regions:?}");
+                }
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Tables of every size, however many pages follow.
+#[test]
+fn all_pointers_of_a_line_are_entered_that_belong_to_the_table() -> Result<(), Error> {
+    DESIGNS.into_iter().try_for_each(|design| {
+        let mut rig = Rig::new(design, 49, Controls::RESET, NO_STALLS)?;
+        let mut root = 0x1000_0000_0000;
+        for (ba_pg_sz, hop) in (0..16u8).flat_map(|ba_pg_sz| [(ba_pg_sz, 2u8), (ba_pg_sz, 3)]) {
+            // Pages behind a pointer of the root table.
+            let pages_log2 = (9 + u32::from(ba_pg_sz)) * u32::from(hop - 1);
+            for power in pages_log2..32 {
+                root += 0x1000;
+                while !Memory::is_first(root) {
+                    root += 0x1000;
+                }
+                let owner = Owner { mpt_index: power << 8 | u32::from(ba_pg_sz) << 4, epoch: hop.into(), table_set: 0 };
+                let count = (1 << power) + 1;
+                let at = |table: u32| Walk { owner, ba_pg_sz, count, ..Walk::plain(hop, root, table << pages_log2) };
+                let tables = 0..8u32.min((1 << (power - pages_log2)) + 1);
+                for table in 0..8u32 {
+                    rig.memory.words.insert(root + 8 * u64::from(table), u64::from(1 + table) << 40);
+                }
+                for table in tables.clone() {
+                    for read in 1..usize::from(hop) {
+                        let next = u64::from(1 + table) << 40 | (read as u64) << 36;
+                        at(table).plant(&mut rig.memory, Controls::RESET, read, next);
+                    }
+                }
+                assert_eq!(rig.reads_of(at(0))?.len(), usize::from(hop));
+                for table in tables.skip(1) {
+                    let reads = rig.reads_of(at(table))?.len();
+                    assert_eq!(reads, usize::from(hop) - 1, "{:?}: its pointer came with another", at(table));
+                }
+            }
+        }
+        Ok(())
+    })
+}
+
+/// The pointer itself, and one that comes with a good one in its line.
+#[test]
+fn a_misaligned_pointer_fails_every_time() -> Result<(), Error> {
+    DESIGNS.into_iter().try_for_each(|design| {
+        let mut rig = Rig::new(design, 50, Controls::RESET, NO_STALLS)?;
+        rig.may_save_reads = true;
+        let mut root = 0x1000_0000_0000;
+        for ba_pg_sz in 0..16u8 {
+            for (bit, (hop, read)) in
+                (3..12 + ba_pg_sz).flat_map(|bit| [(2u8, 0u8), (3, 0), (3, 1)].map(|of| (bit, of)))
+            {
+                root += 0x1000;
+                while !Memory::is_first(root) || !Memory::is_first(root << 16) {
+                    root += 0x1000;
+                }
+                let owner = Owner { mpt_index: bit.into(), epoch: u32::from(ba_pg_sz << 3 | hop << 1 | read), ..OWNER };
+                let count = u32::MAX;
+                let good = Walk { owner, ba_pg_sz, count, ..Walk::plain(hop, root, 0) };
+                // The first page of the next table; there is none where a table holds all of them.
+                let pages_log2 = (9 + u32::from(ba_pg_sz)) * u32::from(hop - 1 - read);
+                let Some(index) = 1u32.checked_shl(pages_log2) else { continue };
+                let bad = Walk { index, ..good };
+                for earlier in 0..read {
+                    good.plant(&mut rig.memory, Controls::RESET, earlier.into(), root << 16);
+                }
+                // What stands there is good: who takes the pointer out of a cache would not notice.
+                bad.plant(&mut rig.memory, Controls::RESET, read.into(), 1 << 60 | 1 << bit);
+                rig.memory.words.insert(1 << 60 | 1 << bit, 1 << 50);
+                for rest in read..hop {
+                    let table = root << 16 ^ (1 + u64::from(rest)) << 40;
+                    if !rig
+                        .memory
+                        .words
+                        .contains_key(&good.outcome(&rig.memory, Controls::RESET).reads[usize::from(rest)].1)
+                    {
+                        good.plant(&mut rig.memory, Controls::RESET, rest.into(), table);
+                    }
+                }
+                rig.walk_alone(good, Status::Ok, 0)?;
+                rig.finish_fills()?;
+                for _ in 0..2 {
+                    rig.walk_alone(bad, Status::MtrMisaligned, read + 1)?;
+                    rig.finish_fills()?;
+                }
+            }
+        }
         Ok(())
     })
 }

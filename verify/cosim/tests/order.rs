@@ -89,13 +89,14 @@ struct Rig {
     piece_cycles: Vec<u64>,
 }
 
-const INPUTS: [&str; 8] = [
+const INPUTS: [&str; 9] = [
     "gap_wanted",
     "walk_ended",
     "walk_unused",
     "single_place_freed",
     "slot_freed",
     "slot_freed_turn",
+    "long_failed",
     "context_freed",
     "context_freed_number",
 ];
@@ -247,7 +248,7 @@ impl Rig {
                 "walk_ended" => walk_ended.into(),
                 "walk_unused" => walk_unused.into(),
                 "single_place_freed" => noise,
-                "gap_wanted" => 0,
+                "gap_wanted" | "long_failed" => 0,
                 "slot_freed" => slot_freed.into(),
                 "slot_freed_turn" => turn as u64,
                 "context_freed" => context.is_some().into(),

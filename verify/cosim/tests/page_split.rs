@@ -107,6 +107,8 @@ struct Coming {
     cycle: u64,
     next: u64,
     context: u128,
+    /// A piece of it failed: the next one is the last.
+    has_failed: bool,
 }
 
 struct Rig {
@@ -140,6 +142,10 @@ struct Rig {
     long_turn: usize,
     /// No long request is drained to its end.
     holds_long: bool,
+    /// One drained slot of a long request in so many holds a failure; 0: none does.
+    fails_every: u32,
+    /// Long requests that were cut short.
+    cut_short: u32,
     /// The longest time that a place is taken, in cycles.
     delay_cycles: u64,
     coming: VecDeque<Coming>,
@@ -156,13 +162,14 @@ struct Rig {
     waits_cycles: Vec<u64>,
 }
 
-const INPUTS: [&str; 8] = [
+const INPUTS: [&str; 9] = [
     "gap_wanted",
     "walk_ended",
     "walk_unused",
     "single_place_freed",
     "slot_freed",
     "slot_freed_turn",
+    "long_failed",
     "context_freed",
     "context_freed_number",
 ];
@@ -199,6 +206,8 @@ impl Rig {
             long: VecDeque::new(),
             long_turn: 0,
             holds_long: false,
+            fails_every: 0,
+            cut_short: 0,
             delay_cycles: 0,
             coming: VecDeque::new(),
             held_due: VecDeque::new(),
@@ -274,7 +283,7 @@ impl Rig {
         let cycle = self.bench.cycles() + 1;
         self.bench[held].push(held_beat.clone());
         self.bench[checked].push_not_before(beat.clone(), cycle);
-        self.coming.push_back(Coming { request, beat, held: held_beat, cycle, next: 0, context: 0 });
+        self.coming.push_back(Coming { request, beat, held: held_beat, cycle, next: 0, context: 0, has_failed: false });
         self.requests += 1;
         self.cycle()
     }
@@ -300,13 +309,14 @@ impl Rig {
         let [walk_ended, walk_unused] = [self.walk.give(now), self.walk.give(now)];
         // One walk that comes back pulses either input.
         let swaps = walk_ended && !walk_unused && self.random.random();
-        let mut slot_freed = false;
+        let (mut slot_freed, mut fails) = (false, false);
         let mut freed_turn = self.random.random_range(0..2);
         if let Some(&(context, turn, is_sent)) = self.long.front() {
             let is_end = is_sent && self.slots[turn].due.len() == 1;
             slot_freed = !(is_end && self.holds_long) && self.slots[turn].give(now);
             if slot_freed {
                 freed_turn = turn;
+                fails = self.fails_every != 0 && self.random.random_range(0..self.fails_every) == 0;
                 if is_end {
                     self.sent.push((now, context));
                     self.long.pop_front();
@@ -329,6 +339,7 @@ impl Rig {
             ("single_place_freed", self.single.give(now).into()),
             ("slot_freed", slot_freed.into()),
             ("slot_freed_turn", freed_turn as u64),
+            ("long_failed", fails.into()),
             ("context_freed", context.is_some().into()),
             ("context_freed_number", context.unwrap_or(any_context) as u64),
         ] {
@@ -349,6 +360,10 @@ impl Rig {
             self.piece_cycles.push(now);
             self.check(now, &piece)?;
         }
+        // Heard at the end of this cycle: the next piece of that request, if one is still to come, is its last.
+        if let Some(coming) = self.coming.front_mut().filter(|coming| fails && coming.next > 0) {
+            coming.has_failed |= freed_turn == self.long_turn;
+        }
         Ok(())
     }
 
@@ -367,7 +382,8 @@ impl Rig {
         let (pages, number) = (request.pages(), coming.next);
         let is_split = pages > 1;
         let is_long = pages > self.config.split_pages.into();
-        let (is_first, is_last) = (number == 0, number + 1 == pages);
+        let (is_first, is_last) = (number == 0, number + 1 == pages || coming.has_failed);
+        self.cut_short += u32::from(is_last && number + 1 < pages);
         let va = request.piece(number);
         if is_split && is_first {
             coming.context = piece.get("split_context")?;
@@ -736,11 +752,29 @@ fn long_requests_come_without_a_gap() -> Result<(), Error> {
 }
 
 #[test]
+fn a_long_request_that_failed_is_cut_no_further() -> Result<(), Error> {
+    DESIGNS.into_iter().try_for_each(|design| {
+        let mut rig = Rig::new(design, 12)?;
+        rig.fails_every = 1;
+        let split_pages = u64::from(rig.config.split_pages);
+        // The second one is open by then, and its pieces are all wanted until one of its own fails.
+        for pages in [1 << 18, split_pages + 1, 1 << 17, 1, 2] {
+            let request = rig.request_of(pages);
+            rig.send(request)?;
+        }
+        rig.finish(2000)?;
+        assert!(rig.cut_short >= 2, "{} requests were cut short", rig.cut_short);
+        Ok(())
+    })
+}
+
+#[test]
 fn random_requests_with_places_that_come_back_late() -> Result<(), Error> {
     DESIGNS.into_iter().enumerate().try_for_each(|(case, design)| {
         let mut rig = Rig::new(design, 20 + case as u64)?;
         for delay_cycles in [1, 5, 20, 60, 200] {
             rig.delay_cycles = delay_cycles;
+            rig.fails_every = [0, 1, 10][rig.random.random_range(0..3)];
             let split_pages = u64::from(rig.config.split_pages);
             for _ in 0..250 {
                 let limit = rig.bench.cycles() + 20_000;

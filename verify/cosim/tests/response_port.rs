@@ -52,6 +52,8 @@ struct Expected {
 
 /// Cycles for which a walked response lets every hit go first.
 const LATE_CYCLES: u64 = 32;
+/// Cycles after which it takes its turn, whatever waits.
+const URGENT_CYCLES: u64 = 128;
 
 struct Rig {
     bench: Bench,
@@ -549,6 +551,33 @@ fn a_walked_response_waits_for_a_cycle_without_a_hit_but_not_for_long() -> Resul
         rig.finish(20)?;
     }
     Ok(())
+}
+
+#[test]
+fn a_single_walk_takes_its_turn_in_the_end_where_hits_always_wait() -> Result<(), Error> {
+    let mut rig = Rig::new(26, Stall::NEVER, Stall::NEVER)?;
+    (rig.other_percent, rig.found_percent) = (0, 0);
+    let mut pushed = None;
+    for cycle in 0..400 {
+        // Two beats for every one that leaves.
+        if rig.expected[Source::Segment as usize].len() < 20 {
+            rig.push_segments(1, None, true)?;
+        }
+        if rig.places > 8 && rig.expected[Source::Hit as usize].len() < 8 {
+            rig.push_single(Source::Hit, Status::Ok, true)?;
+        }
+        if cycle == 50 {
+            rig.push_single(Source::Walk, Status::Ok, true)?;
+            pushed = Some(rig.bench.cycles());
+        }
+        rig.cycle()?;
+        if pushed.is_some() && rig.walk_left > 0 {
+            break;
+        }
+    }
+    let waited = rig.walk_left - pushed.expect("the walk was pushed");
+    assert!((URGENT_CYCLES..=URGENT_CYCLES + 10).contains(&waited), "it waited for {waited} cycles");
+    rig.finish(100)
 }
 
 #[test]

@@ -489,6 +489,35 @@ fn requests_for_a_line_in_flight_join_it() -> Result<(), Error> {
 }
 
 #[test]
+fn lines_are_told_apart_by_every_bit_and_by_nothing_else() -> Result<(), Error> {
+    for design in designs() {
+        let mut port = Port::new(design, 22, MemoryOptions::fixed(30), Stall::NEVER)?;
+        let mut random = port.random.clone();
+        for bit in 0..LINE_BITS {
+            let line = any_line(&mut random);
+            let before = port.state.borrow().reads;
+            for (waiter, line) in [((0, 0), line), ((1, 1), line), ((1, 0), line ^ 1 << bit), ((0, 1), line ^ 1 << bit)]
+            {
+                port.request(waiter, line)?;
+            }
+            port.finish(300)?;
+            assert_eq!(port.state.borrow().reads - before, 2, "{} line {line:#x}, bit {bit}", design.name);
+            // One cycle behind the other, while the first is not in memory yet.
+            for round in 2..22 {
+                let line = any_line(&mut random);
+                let start = port.bench.cycles() + 2;
+                port.request_at((0, 0), line, start)?;
+                port.request_at((1, 1), line ^ 1 << bit, start + 1)?;
+                port.finish(300)?;
+                let reads = port.state.borrow().reads - before;
+                assert_eq!(reads, 2 * round, "{} line {line:#x}, bit {bit}", design.name);
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
 fn requests_of_another_generation_do_not_join() -> Result<(), Error> {
     for design in designs() {
         for gap_cycles in 0..12 {

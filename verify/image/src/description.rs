@@ -150,6 +150,8 @@ pub struct RegionDescription {
     pub bind_qpn: u32,
     /// VALID window: L_Key of the region that it is bound to. Default 0: unbound.
     pub bound_key: u32,
+    /// Addresses count from the start of the region or window. Default no.
+    pub is_zero_based: bool,
 }
 
 impl Default for RegionDescription {
@@ -173,6 +175,7 @@ impl Default for RegionDescription {
             window_type: 1,
             bind_qpn: 0,
             bound_key: 0,
+            is_zero_based: false,
         }
     }
 }

@@ -78,12 +78,14 @@ pub struct BuiltRegion {
     pub ba_pg_sz: u8,
     /// Bus address of the root table; with hop 0, of the page; 0 where there is none.
     pub root: u64,
+    /// Requests count addresses from `va`.
+    pub is_zero_based: bool,
     /// The true data pages.
     pub pages: Pages,
 }
 
 impl BuiltRegion {
-    /// Bus address of the byte at `va`, from the page list and not from the tables. `None` outside of the region, where
+    /// Bus address of the byte at `va`, an address of the region whether or not it is zero-based, from the page list and not from the tables. `None` outside of the region, where
     /// the page is not present, and for kinds that give access to no memory.
     #[must_use]
     pub fn pa(&self, va: u64) -> Option<u64> {

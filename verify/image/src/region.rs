@@ -77,6 +77,7 @@ pub(crate) fn build(
         hop: shape.hop,
         ba_pg_sz: description.ba_pg_sz,
         root,
+        is_zero_based: description.is_zero_based,
         pages,
     };
     let entry = entry(description, &region, buf_pg_sz)?;
@@ -99,6 +100,7 @@ fn check_kind(description: &RegionDescription) -> Result<(), Problem> {
     refuse(!is_window && description.window_type != 1, "window_type")?;
     refuse(kind != RegionKind::MwValid && description.bind_qpn != 0, "bind_qpn")?;
     refuse(kind != RegionKind::MwValid && description.bound_key != 0, "bound_key")?;
+    refuse(!has_bounds && description.is_zero_based, "is_zero_based")?;
     Ok(check::number("window_type", description.window_type.into(), 1..=2)?)
 }
 
@@ -149,7 +151,7 @@ fn entry(
 ) -> Result<[u8; mpt_entry::ENTRY_BYTES as usize], Problem> {
     use mpt_entry::{
         BOUND_LKEY, BPD, BQP, ENTRY_BYTES, FRE, INNER_PA_VLD, LEN, LKEY, LW_EN, MR_MW, MW_BIND_QPN, PA, PA0, PA1,
-        PBL_BA, PBL_BA_PG_SZ, PBL_BUF_PG_SZ, PBL_HOP_NUM, PBL_SIZE, PD, R_INV_EN, RA_EN, ST, VA,
+        PBL_BA, PBL_BA_PG_SZ, PBL_BUF_PG_SZ, PBL_HOP_NUM, PBL_SIZE, PD, R_INV_EN, RA_EN, ST, VA, ZBVA,
     };
     let kind = region.kind;
     let is_valid = matches!(kind, RegionKind::Mr | RegionKind::DmaMr | RegionKind::Frmr | RegionKind::MwValid);
@@ -175,6 +177,7 @@ fn entry(
     }
     set(VA, region.va)?;
     set(LEN, region.length_bytes)?;
+    set(ZBVA, description.is_zero_based.into())?;
     if is_fast {
         set(RA_EN, 1)?;
         set(R_INV_EN, 1)?;

@@ -79,14 +79,14 @@ pub(crate) fn check_entry(
     check_bounds(entry, request.va, request.length, page_shift, observer)
 }
 
-/// The parent of a bound window must still be the region that the window was bound to, and hold the access: state, key,
-/// bounds. `va` is the first address in the parent's own addresses.
+/// The parent of a bound window must still be the region that the window was bound to, and hold the access: state, key, PD,
+/// bounds. `va` is the first address in the parent's own addresses, `request` what came through the window.
 #[inline]
 pub(crate) fn check_parent(
     parent: &MptEntry,
     key: u32,
     va: u64,
-    length: u32,
+    request: &Request,
     page_shift: u32,
     observer: &mut impl Observer,
 ) -> Result<(), Failure> {
@@ -96,11 +96,15 @@ pub(crate) fn check_parent(
     require_status(observer, u64::from(key) == lkey, Status::WindowParent, || {
         format!("bound_lkey {key:#x}, parent's lkey {lkey:#x}")
     })?;
+    let (pd, owner) = (request.pd, parent.get(mpt_entry::PD));
+    require_status(observer, u64::from(pd) == owner, Status::WindowParent, || {
+        format!("pd {pd:#x}, the parent's {owner:#x}")
+    })?;
     for field in NOT_OF_A_PARENT {
         let value = parent.get(field);
         require_status(observer, value == 0, Status::WindowParent, || format!("parent's {} {value}", field.name))?;
     }
-    let bounds = check_bounds(parent, va, length, page_shift, observer);
+    let bounds = check_bounds(parent, va, request.length, page_shift, observer);
     bounds.map_err(|_| Failure::of(Status::WindowParent))
 }
 

@@ -98,11 +98,9 @@ pub struct Device {
 }
 
 impl Device {
-    /// A device around an engine, which it makes follow bound windows.
+    /// A device around an engine.
     #[must_use]
-    pub fn new(mut engine: Engine) -> Self {
-        engine.follow_windows = true;
-        engine.zero_based = true;
+    pub fn new(engine: Engine) -> Self {
         Self { engine, bt0_slots: hem::BT_NUM_MAX, pending: None, last: MailboxStatus::default() }
     }
 

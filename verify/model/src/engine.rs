@@ -173,27 +173,15 @@ pub struct Engine {
     pub function_map: [u8; 256],
     /// Switches and limits.
     pub controls: Controls,
-    /// Whether an access through a bound window goes on to the window's parent. Off, it is refused (`window_parent`).
-    pub follow_windows: bool,
-    /// Whether the addresses of a zero-based region count from its start. Off, its bit ZBVA is ignored.
-    pub zero_based: bool,
     /// What a function sees that is mapped to a table set which does not exist: nothing.
     absent: TableSet,
 }
 
 impl Engine {
-    /// An engine with these table sets; all functions use set 0, controls are as after reset, windows are not followed, and no
-    /// region is zero-based.
+    /// An engine with these table sets; all functions use set 0, and controls are as after reset.
     #[must_use]
     pub fn new(table_sets: Vec<TableSet>) -> Self {
-        Self {
-            table_sets,
-            function_map: [0; 256],
-            controls: Controls::default(),
-            follow_windows: false,
-            zero_based: false,
-            absent: TableSet::default(),
-        }
+        Self { table_sets, function_map: [0; 256], controls: Controls::default(), absent: TableSet::default() }
     }
 
     /// The table set of a function.
@@ -262,24 +250,19 @@ impl Engine {
             return Ok(None);
         }
         let set = self.table_set(request.function);
-        let mut entry = self.read_mpt_entry(memory, set, request.key, observer)?;
-        if !self.zero_based {
-            entry.set(mpt_entry::ZBVA, 0);
-        }
+        let entry = self.read_mpt_entry(memory, set, request.key, observer)?;
         access::check_entry(&entry, request, operation, entry_page_shift(set, &entry), observer)?;
         let va = access::own_va(&entry, request.va);
         if !entry.is_set(mpt_entry::MR_MW) {
             return Ok(Some((mapping(set, &entry, va), va)));
         }
         // A window has no pages of its own: its parent is found by the key that it was bound to, and checked again.
-        let is_followed = self.follow_windows && !entry.is_set(mpt_entry::PA);
-        require_status(observer, is_followed, Status::WindowParent, || {
-            format!("windows are followed: {}, pa {}", self.follow_windows, entry.get(mpt_entry::PA))
-        })?;
+        let is_direct = entry.is_set(mpt_entry::PA);
+        require_status(observer, !is_direct, Status::WindowParent, || "a window that is PA has no parent".into())?;
         let parent_key = entry.get(mpt_entry::BOUND_LKEY) as u32;
         let parent = self.read_mpt_entry(memory, set, parent_key, observer)?;
         let page_shift = entry_page_shift(set, &parent);
-        access::check_parent(&parent, parent_key, va, request.length, page_shift, observer)?;
+        access::check_parent(&parent, parent_key, va, request, page_shift, observer)?;
         Ok(Some((mapping(set, &parent, va), va)))
     }
 

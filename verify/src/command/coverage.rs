@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use keywalk_verify::coverage::Coverage;
 use keywalk_verify::figures::WholeFile;
+use keywalk_verify::rtl_coverage::{self, RtlCoverage};
 use keywalk_verify::soak::SoakFile;
 
 use super::{FAILED, PASSED, Refusal, json_file, json_refusal, print};
@@ -39,13 +40,21 @@ pub fn run(args: &CoverageArgs) -> Result<u8, Refusal> {
     let mut sum = SoakFile::default();
     for path in &args.files {
         let file = read(path)?;
-        Coverage::from_file(&file.coverage)
-            .map_err(|error| Refusal::unusable(format!("{}: {error}", path.display())))?;
+        let refusal = |error: &dyn std::fmt::Display| Refusal::unusable(format!("{}: {error}", path.display()));
+        Coverage::from_file(&file.coverage).map_err(|error| refusal(&error))?;
+        RtlCoverage::from_file(&file.rtl).map_err(|error| refusal(&error))?;
         sum.merge(&file);
     }
-    let coverage = Coverage::from_file(&sum.coverage).map_err(Refusal::unusable)?;
+    let mut coverage = Coverage::from_file(&sum.coverage).map_err(Refusal::unusable)?;
+    coverage.rtl = RtlCoverage::from_file(&sum.rtl).map_err(Refusal::unusable)?;
     let wrong = coverage.wrong().len();
     let mut lines = vec![coverage.text()];
+    let mut is_rtl_covered = true;
+    if !coverage.rtl.is_empty() {
+        let exceptions = rtl_coverage::exceptions();
+        lines.extend([coverage.rtl.text(&exceptions), coverage.rtl.summary(&exceptions)]);
+        is_rtl_covered = coverage.rtl.wrong(&exceptions).is_empty();
+    }
     lines.extend(sum.failures.iter().map(|failure| {
         let replay = failure.shrunk.as_ref().unwrap_or(&failure.replay);
         format!("failed: seed {}, engine `{}`, {}: {replay}", failure.seed, failure.engine, failure.kind)
@@ -66,5 +75,5 @@ pub fn run(args: &CoverageArgs) -> Result<u8, Refusal> {
     if let (Some(file), Some(path)) = (html, &args.html) {
         file.write(&coverage.html()).map_err(|error| html_refusal(path, &error))?;
     }
-    Ok(if wrong == 0 && sum.failures.is_empty() { PASSED } else { FAILED })
+    Ok(if wrong == 0 && is_rtl_covered && sum.failures.is_empty() { PASSED } else { FAILED })
 }

@@ -4,10 +4,14 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use keywalk_verify::report::Count;
-use keywalk_verify::{CommandDut, EventLog, ModelDevice, ReplayReport, Settings, Suite, replay_file};
+use keywalk_verify::{
+    CommandDut, Design, EventLog, ModelDevice, ReplayReport, RtlDevice, Settings, Suite, replay_file,
+};
 use serde::Serialize;
 
-use super::{FAILED, PASSED, Refusal, json_file, json_refusal, print, progress_bar};
+use super::{
+    FAILED, PASSED, RTL_WHOLE_PAGES_MAX, Refusal, RtlArgs, engine, json_file, json_refusal, print, progress_bar,
+};
 use crate::difference_lines;
 
 /// What a replay can be run on.
@@ -15,6 +19,8 @@ use crate::difference_lines;
 enum ReplayDut {
     /// The golden model's device.
     Model,
+    /// The generated Verilog with its command unit under Verilator.
+    Rtl,
 }
 
 /// Arguments of `replay`.
@@ -23,9 +29,11 @@ pub struct ReplayArgs {
     /// What is tested.
     #[arg(long, value_enum, default_value = "model")]
     dut: ReplayDut,
-    /// Everything random follows from it.
-    #[arg(long, default_value_t = 1, value_name = "S")]
-    seed: u64,
+    /// The engine, one with a command unit.
+    #[arg(long, default_value = "small_command", value_name = "NAME")]
+    preset: String,
+    #[command(flatten)]
+    rtl: RtlArgs,
     /// Write the result, file by file, as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -50,15 +58,20 @@ pub fn run(args: &ReplayArgs) -> Result<u8, Refusal> {
     let logs: Result<Vec<_>, _> = suite.files().map(|(path, ..)| EventLog::load(path)).collect();
     let logs = logs.map_err(Refusal::unusable)?;
     let json = json_file(args.json.as_deref())?;
-    let settings = Settings { seed: args.seed, whole_pages_max: u64::MAX, compare_with_model: false };
+    let is_rtl = args.dut == ReplayDut::Rtl;
+    let design = if is_rtl { Some(engine_with_command_unit(&args.preset)?) } else { None };
+    // Regions of more pages take the hardware too long.
+    let whole_pages_max = if is_rtl { RTL_WHOLE_PAGES_MAX } else { u64::MAX };
+    let settings = Settings { seed: args.rtl.seed, whole_pages_max, compare_with_model: false };
 
     let bar = progress_bar(suite.len() as u64, "files");
     let mut is_first_difference = true;
     let mut files = Vec::new();
     for ((path, vector, tables), log) in suite.files().zip(&logs) {
         let progress = |state: &str| bar.set_message(format!("{}: {state}", vector.name));
-        let mut device: Box<dyn CommandDut> = match args.dut {
-            ReplayDut::Model => Box::new(ModelDevice::default()),
+        let mut device: Box<dyn CommandDut> = match design {
+            None => Box::new(ModelDevice::default()),
+            Some(design) => Box::new(RtlDevice::new(design, args.rtl.options())),
         };
         let report = replay_file(path, vector, tables, log, &mut *device, &settings, &progress);
         bar.inc(1);
@@ -83,7 +96,7 @@ pub fn run(args: &ReplayArgs) -> Result<u8, Refusal> {
     text.push(format!("{passed} passed, {failed} failed"));
     print(&text);
     if let (Some(file), Some(path)) = (json, &args.json) {
-        let summary = Summary { dut: "model", seed: args.seed, passed, failed, files };
+        let summary = Summary { dut: if is_rtl { "rtl" } else { "model" }, seed: args.rtl.seed, passed, failed, files };
         let text = serde_json::to_string_pretty(&summary).map_err(Refusal::unusable)?;
         file.write(&(text + "\n")).map_err(|error| json_refusal(path, &error))?;
     }
@@ -91,6 +104,19 @@ pub fn run(args: &ReplayArgs) -> Result<u8, Refusal> {
         return Err(Refusal::unusable("the files hold nothing to check"));
     }
     Ok(if failed == 0 { PASSED } else { FAILED })
+}
+
+/// The generated engine of that name, which must be one that a driver's commands can be sent to.
+fn engine_with_command_unit(preset: &str) -> Result<&'static keywalk_cosim::Dut, Refusal> {
+    let has_unit = |design: &&keywalk_cosim::Dut| design.config().is_some_and(|config| config.command_unit);
+    let design = engine(preset)?;
+    if has_unit(&design) {
+        return Ok(design);
+    }
+    let names: Vec<_> = Design::engines().filter(has_unit).map(|design| design.name).collect();
+    let message =
+        format!("--preset {preset}: it has no command unit (`command_unit`); those that have: {}", names.join(", "));
+    Err(Refusal::unusable(message))
 }
 
 /// A line about a file; the first difference of all in full, of other files its place.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use keywalk_verify::soak::{
-    self, Calm, Case, Event, FailedCase, FailureFile, Outcome, Plan, Reduction, SoakFile, parse_ranges,
+    self, Calm, Case, Change, Event, FailedCase, FailureFile, Outcome, Plan, Reduction, SoakFile, parse_ranges,
     replay_arguments, shrink,
 };
 
@@ -33,12 +33,13 @@ pub struct SoakArgs {
     #[arg(long, value_name = "SECONDS")]
     time: Option<u64>,
     /// Run only every Nth case, from the Ith on: shards 1/N to N/N together run all of them.
-    #[arg(long, value_name = "I/N", value_parser = parse_shard, default_value = "1/1")]
+    #[arg(long, value_name = "I/N", value_parser = super::parse_shard, default_value = "1/1")]
     shard: (u64, u64),
     /// Cases that run at the same time. [default: one per processor]
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
-    /// This engine for all cases, instead of a drawn one; a copy with a planted fault, too.
+    /// This engine for all cases, instead of a drawn one; a copy with a planted fault, too. In a build with
+    /// `--features coverage` there is `small_covered`, in which Verilator counts lines and toggles.
     #[arg(long, value_name = "NAME")]
     preset: Option<String>,
     /// Write what was done, seen and found as JSON, for the subcommand `coverage`.
@@ -72,14 +73,6 @@ fn parse_keep(text: &str) -> Result<Keep, String> {
 fn parse_calm(text: &str) -> Result<Calm, String> {
     let names = Calm::ALL.map(Calm::name).join(", ");
     Calm::ALL.into_iter().find(|calm| calm.name() == text).ok_or_else(|| format!("there are {names}"))
-}
-
-fn parse_shard(text: &str) -> Result<(u64, u64), String> {
-    let numbers = text.split_once('/').map(|(shard, shards)| (shard.parse::<u64>(), shards.parse::<u64>()));
-    match numbers {
-        Some((Ok(shard), Ok(shards))) if (1..=shards).contains(&shard) => Ok((shard - 1, shards)),
-        _ => Err("legal is I/N with 1 <= I <= N".into()),
-    }
 }
 
 fn plan(args: &SoakArgs) -> Result<Plan, Refusal> {
@@ -144,6 +137,7 @@ pub fn run(args: &SoakArgs) -> Result<u8, Refusal> {
             seconds: outcome.elapsed.as_secs_f64(),
             failures,
             coverage: outcome.coverage.to_file(),
+            rtl: outcome.coverage.rtl.to_file(),
         };
         let text = serde_json::to_string_pretty(&content).map_err(Refusal::unusable)?;
         file.write(&(text + "\n")).map_err(|error| json_refusal(path, &error))?;
@@ -221,7 +215,8 @@ fn events(case: &Case) -> Vec<String> {
         lines.extend(chapter.faults.iter().map(|(address, fault)| format!("    fault at {address:#x}: {fault:?}")));
         lines.extend(chapter.events.iter().map(|(number, event)| match event {
             Event::Change(change) => {
-                format!("    {number}: {} changed, then {:x?}", change.kind.name(), change.invalidation)
+                let Change { kind, during, invalidation, .. } = change;
+                format!("    {number}: {} changed, then {during:x?}, then {invalidation:x?}", kind.name())
             }
             other => format!("    {number}: {other:x?}"),
         }));

@@ -3,8 +3,8 @@
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-use keywalk_cosim::{self as cosim, Engine, EngineOptions, MemoryOptions, Setup, Stall};
-use keywalk_model::{Beat, ContextRequest, ContextResponse, Controls, Request};
+use keywalk_cosim::{self as cosim, Engine, EngineOptions, LineMemory, MemoryOptions, Setup, Stall};
+use keywalk_model::{Beat, ContextRequest, ContextResponse, Controls, Request, TableSet};
 
 use super::{Dut, DutError};
 use crate::hardware::{self, SharedMemory};
@@ -60,41 +60,69 @@ impl RtlOptions {
     }
 }
 
-/// The generated engine.
-pub struct RtlDut {
+/// Memory of the host, and what it means to configure an engine in front of it.
+pub trait HostMemory: LineMemory + Sized {
+    /// See [`Dut::configure`].
+    ///
+    /// # Errors
+    /// [`DutError`].
+    fn configure(dut: &mut RtlDut<Self>, tables: &Tables, controls: Controls) -> Result<(), DutError>;
+}
+
+impl HostMemory for SharedMemory {
+    fn configure(dut: &mut RtlDut<Self>, tables: &Tables, controls: Controls) -> Result<(), DutError> {
+        dut.begin(Self(tables.memory.clone()), &tables.table_set, controls)
+    }
+}
+
+/// The generated engine, in front of a memory of the host.
+pub struct RtlDut<M = SharedMemory> {
     design: &'static cosim::Dut,
     options: RtlOptions,
-    engine: Option<Engine<SharedMemory>>,
+    engine: Option<Engine<M>>,
     /// Of the next request; it rises from request to request, so that a late answer is not taken for a new one's.
     next_tag: u16,
 }
 
-impl RtlDut {
+impl<M: LineMemory> RtlDut<M> {
     /// The engine, to be built when it is configured.
     #[must_use]
     pub fn new(design: &'static cosim::Dut, options: RtlOptions) -> Self {
         Self { design, options, engine: None, next_tag: 0 }
     }
 
-    fn setup(&self, tables: &Tables, controls: Controls) -> Result<Setup, DutError> {
+    /// Resets the engine, which is built at the first time, gives it this memory, and writes its registers.
+    ///
+    /// # Errors
+    /// [`DutError`].
+    pub(crate) fn begin(&mut self, memory: M, table_set: &TableSet, controls: Controls) -> Result<(), DutError> {
         let config = self.design.config().unwrap_or_default();
-        for context_table in &tables.table_set.tables {
+        for context_table in &table_set.tables {
             let mut bases = context_table.bt0.iter().enumerate().skip(config.bt0_slots as usize);
             if let Some((slot, _)) = bases.find(|(_, base)| base.is_some()) {
                 return Err(DutError::TooManySlots { slot, config: config.name, slots: config.bt0_slots });
             }
         }
-        let table_set = hardware::table_set(&tables.table_set);
-        let controls = hardware::controls(controls);
-        Ok(Setup { table_sets: vec![table_set], function_map: Vec::new(), controls })
+        let table_sets = vec![hardware::table_set(table_set)];
+        let setup = Setup { table_sets, function_map: Vec::new(), controls: hardware::controls(controls) };
+        let engine = match &mut self.engine {
+            Some(engine) => {
+                *engine.memory().memory_mut() = memory;
+                engine.reset()?;
+                engine
+            }
+            empty => empty.insert(Engine::new(self.design, memory, self.options.engine_options())?),
+        };
+        engine.memory().set_recording(false);
+        Ok(engine.setup(&setup)?)
     }
 
     /// Limit of a wait without any answer.
-    fn limit_cycles(&self) -> u64 {
+    pub(crate) fn limit_cycles(&self) -> u64 {
         PATIENCE_CYCLES + 64 * u64::from(*self.options.latency_cycles.end())
     }
 
-    fn engine(&mut self) -> Result<&mut Engine<SharedMemory>, DutError> {
+    pub(crate) fn engine(&mut self) -> Result<&mut Engine<M>, DutError> {
         self.engine.as_mut().ok_or(DutError::NotConfigured)
     }
 
@@ -111,8 +139,8 @@ impl RtlDut {
     fn exchange<R, A>(
         &mut self,
         requests: &[R],
-        submit: impl Fn(&mut Engine<SharedMemory>, &R, u16) -> Result<(), cosim::Error>,
-        pop: impl Fn(&mut Engine<SharedMemory>) -> Option<(u16, A)>,
+        submit: impl Fn(&mut Engine<M>, &R, u16) -> Result<(), cosim::Error>,
+        pop: impl Fn(&mut Engine<M>) -> Option<(u16, A)>,
     ) -> Result<Vec<A>, DutError> {
         let tag_mask = ((1_u32 << self.design.config().unwrap_or_default().tag_bits) - 1) as u16;
         let limit_cycles = self.limit_cycles();
@@ -150,20 +178,9 @@ fn beat_of(segment: &cosim::Segment, tag: u16) -> Result<Beat, DutError> {
     Ok(Beat { tag, ..beat })
 }
 
-impl Dut for RtlDut {
+impl<M: HostMemory> Dut for RtlDut<M> {
     fn configure(&mut self, tables: &Tables, controls: Controls) -> Result<(), DutError> {
-        let setup = self.setup(tables, controls)?;
-        let memory = SharedMemory(tables.memory.clone());
-        let engine = match &mut self.engine {
-            Some(engine) => {
-                *engine.memory().memory_mut() = memory;
-                engine.reset()?;
-                engine
-            }
-            empty => empty.insert(Engine::new(self.design, memory, self.options.engine_options())?),
-        };
-        engine.memory().set_recording(false);
-        Ok(engine.setup(&setup)?)
+        M::configure(self, tables, controls)
     }
 
     fn set_controls(&mut self, controls: Controls) -> Result<(), DutError> {
@@ -177,10 +194,8 @@ impl Dut for RtlDut {
     }
 
     fn translate(&mut self, requests: &[Request]) -> Result<Vec<Vec<Beat>>, DutError> {
-        let submit =
-            |engine: &mut Engine<SharedMemory>, request: &Request, tag| engine.submit(&hardware::request(request, tag));
-        let pop =
-            |engine: &mut Engine<SharedMemory>| engine.pop_response().map(|response| (response.tag, response.segments));
+        let submit = |engine: &mut Engine<M>, request: &Request, tag| engine.submit(&hardware::request(request, tag));
+        let pop = |engine: &mut Engine<M>| engine.pop_response().map(|response| (response.tag, response.segments));
         let answers = self.exchange(requests, submit, pop)?;
         let beats = |(request, segments): (&Request, Vec<cosim::Segment>)| {
             segments.iter().map(|segment| beat_of(segment, request.tag)).collect()
@@ -189,7 +204,7 @@ impl Dut for RtlDut {
     }
 
     fn context(&mut self, requests: &[ContextRequest]) -> Result<Vec<ContextResponse>, DutError> {
-        let pop = |engine: &mut Engine<SharedMemory>| engine.pop_context().map(|answer| (answer.tag, answer));
+        let pop = |engine: &mut Engine<M>| engine.pop_context().map(|answer| (answer.tag, answer));
         let answers = self.exchange(requests, hardware::submit_context, pop)?;
         let response = |(request, answer): (&ContextRequest, cosim::ContextAnswer)| {
             Ok(ContextResponse {

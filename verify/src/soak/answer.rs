@@ -3,15 +3,15 @@
 use keywalk_model::{Beat, Controls, Engine, Failure, MptEntry, Observer, Request, Response, Segment, TableRead};
 
 use super::case::Tables;
-use keywalk_contract::Status;
+use keywalk_contract::{Status, Table, mpt_entry};
 
 /// An answer of the golden model, and how it came about.
 #[derive(Clone, Debug)]
 pub struct Answer {
     /// The answer.
     pub response: Response,
-    /// The MPT entry, where it was read.
-    pub entry: Option<MptEntry>,
+    /// The MPT entries that were read: that of the key, and that of the parent where it is a window.
+    pub entries: Vec<MptEntry>,
     /// Reads in order.
     pub reads: Vec<TableRead>,
     /// Pieces in order, before any is merged.
@@ -20,7 +20,7 @@ pub struct Answer {
 
 #[derive(Default)]
 struct Watch {
-    entry: Option<MptEntry>,
+    entries: Vec<MptEntry>,
     reads: Vec<TableRead>,
     pieces: Vec<Segment>,
 }
@@ -31,7 +31,7 @@ impl Observer for Watch {
     }
 
     fn entry(&mut self, entry: &MptEntry) {
-        self.entry = Some(entry.clone());
+        self.entries.push(entry.clone());
     }
 
     fn piece(&mut self, _va: u64, pa: u64, length_bytes: u64) {
@@ -45,18 +45,60 @@ impl Answer {
     pub fn of(model: &Engine, tables: &Tables, request: &Request) -> Self {
         let mut watch = Watch::default();
         let response = model.translate_observed(tables, request, &mut watch);
-        Self { response, entry: watch.entry, reads: watch.reads, pieces: watch.pieces }
+        Self { response, entries: watch.entries, reads: watch.reads, pieces: watch.pieces }
+    }
+
+    /// The entry of the request's key, where it was read.
+    #[must_use]
+    pub fn entry(&self) -> Option<&MptEntry> {
+        self.entries.first()
+    }
+
+    /// The entry whose page table maps the request: that of the parent, where the key is a window's.
+    #[must_use]
+    pub fn mapping_entry(&self) -> Option<&MptEntry> {
+        self.entries.last()
+    }
+
+    /// Key of the entry that was looked up last.
+    #[must_use]
+    pub fn last_key(&self, request: &Request) -> u32 {
+        let parent_key = |window: &MptEntry| window.get(mpt_entry::BOUND_LKEY) as u32;
+        let failure = self.response.failure;
+        let is_of_parent = match &self.entries[..] {
+            [_, _] => true,
+            // The window's entry was read, and then that of its parent could not be.
+            [_] => failure.is_some_and(|failure| failure.table == Table::Mpt.code()),
+            _ => false,
+        };
+        self.entry().filter(|_| is_of_parent).map_or(request.key, parent_key)
+    }
+
+    /// The request's first address in the addresses of its region, which it counts from where it is zero-based.
+    #[must_use]
+    pub fn own_va(&self, request: &Request) -> u64 {
+        let is_zero_based = |entry: &&MptEntry| entry.is_set(mpt_entry::ZBVA) && !entry.is_set(mpt_entry::PA);
+        let start = self.entry().filter(is_zero_based).map_or(0, |entry| entry.get(mpt_entry::VA));
+        request.va.wrapping_add(start)
     }
 }
 
-/// What these tables say of each page of a request by itself, whatever they say of the others.
+/// What these tables say of each page of a request by itself, whatever they say of the others. `own_va` is its first
+/// address in the region's own addresses.
 #[must_use]
-pub fn by_page(model: &Engine, tables: &Tables, request: &Request, page_shift: u32) -> Vec<Result<Segment, Failure>> {
+pub fn by_page(
+    model: &Engine,
+    tables: &Tables,
+    request: &Request,
+    own_va: u64,
+    page_shift: u32,
+) -> Vec<Result<Segment, Failure>> {
     let mut pages = Vec::new();
     let (mut va, mut remaining) = (request.va, u64::from(request.length));
+    let start = own_va.wrapping_sub(va);
     while remaining > 0 {
         let page_bytes = 1_u64 << page_shift;
-        let length = remaining.min(page_bytes - va % page_bytes);
+        let length = remaining.min(page_bytes - va.wrapping_add(start) % page_bytes);
         let response = model.translate(tables, &Request { va, length: length as u32, ..*request });
         pages.push(match (response.failure, response.segments.first()) {
             (None, Some(segment)) => Ok(*segment),

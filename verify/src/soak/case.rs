@@ -22,6 +22,10 @@ pub const ENGINES: [(&str, u32); 5] = [("default", 5), ("small", 6), ("small_ord
 const LINE_BYTES: u64 = 64;
 /// Largest table that is copied when a pointer is changed.
 const COPY_BYTES_MAX: u64 = 1 << 14;
+/// Longest wait for a read of a line, which may not come: where a fault ends the walk before, or the pointer is cached.
+pub const READ_WAIT_CYCLES: u64 = 4_000;
+/// Earlier requests that are looked at for one that reads pages of several lines.
+const TARGETS_TRIED: usize = 12;
 /// Entries of a page table that one change rewrites at most.
 const PAGES_CHANGED_MAX: usize = 8;
 
@@ -101,7 +105,9 @@ pub struct Change {
     pub backed: Option<(u64, u64)>,
     /// Words that are written, in order.
     pub words: Vec<(u64, u64)>,
-    /// Cycles from the change to its invalidation.
+    /// Requests between the change and its invalidation, each after so many cycles.
+    pub during: Vec<(u32, Request)>,
+    /// Cycles from the last of them, or from the change, to the invalidation.
     pub delay_cycles: u32,
     /// The invalidation.
     pub invalidation: Invalidation,
@@ -135,6 +141,10 @@ pub enum Event {
     Invalidate(Invalidation),
     /// Nothing, for some cycles.
     Pause(u32),
+    /// Nothing, until everything is answered, reported done and complete.
+    Drain,
+    /// Nothing, until the memory gives out the line of this address, or for [`READ_WAIT_CYCLES`].
+    UntilRead(u64),
     /// Reset at once, and the same tables again.
     Reset,
 }
@@ -267,7 +277,7 @@ impl Case {
         let mut tags = Tags { next: [0; 3], factor: random.random::<u16>() | 1, offset: random.random() };
         let mut number = 0;
         let chapters = (0..random.random_range(1..=3))
-            .map(|_| draw_chapter(&mut random, &config, &mut tags, &mut number))
+            .map(|_| draw_chapter(&mut random, &config, *surroundings.latency_cycles.end(), &mut tags, &mut number))
             .collect();
         Some(Self { seed, dut, config, options, surroundings, waiting_max, chapters })
     }
@@ -408,7 +418,13 @@ fn draw_options(random: &mut ChaCha8Rng, surroundings: &Surroundings) -> EngineO
     }
 }
 
-fn draw_chapter(random: &mut ChaCha8Rng, config: &Config, tags: &mut Tags, number: &mut usize) -> Chapter {
+fn draw_chapter(
+    random: &mut ChaCha8Rng,
+    config: &Config,
+    latency_max: u32,
+    tags: &mut Tags,
+    number: &mut usize,
+) -> Chapter {
     let mut scenario = Scenario::draw(random.random(), config);
     if random.random() {
         damage(random, &mut scenario);
@@ -457,37 +473,43 @@ fn draw_chapter(random: &mut ChaCha8Rng, config: &Config, tags: &mut Tags, numbe
                 }
             }
             roll if (200..200 + changes).contains(&roll) => {
+                let directed = match random.random_ratio(1, 3) {
+                    true => draw_race(random, &mut scenario, &memory, &requests, latency_max, tags),
+                    false => None,
+                };
+                if let Some((before, change)) = directed {
+                    change.apply(&mut memory);
+                    events.extend(before);
+                    events.push(Event::Change(change));
+                    continue;
+                }
                 let long: Vec<_> = requests.iter().filter(|request| request.length > 8192).collect();
                 let target = match long.choose(random) {
                     Some(long) if random.random() => Some(*long),
                     _ => requests.choose(random),
                 };
                 let Some(target) = target.copied() else { continue };
-                if let Some(change) = draw_change(random, &scenario, &memory, &target, tags) {
+                if let Some(mut change) = draw_change(random, &scenario, &memory, &target, tags) {
                     change.apply(&mut memory);
-                    // What concerns it comes before, during and after.
-                    let again: Vec<_> =
-                        (0..random.random_range(0..12)).map(|_| Request { tag: tags.request(), ..target }).collect();
-                    let before = again.len() / 2;
-                    let reads_twice = change.kind == ChangeKind::PageTable && random.random_ratio(3, 4);
-                    if reads_twice || random.random_ratio(1, 3) {
+                    // What concerns it comes before, between it and its invalidation, and after.
+                    let mut again = |count: u32| -> Vec<Request> {
+                        (0..count).map(|_| Request { tag: tags.request(), ..target }).collect()
+                    };
+                    let [before, during, after] = [5, 3, 6].map(|most| again(random.random_range(0..=most)));
+                    if random.random_ratio(1, 3) {
                         // Nothing is cached: the change meets walks on their way.
                         let all = draw_invalidation(random, &scenario, &target, target.pd, tags);
                         events.push(Event::Invalidate(Invalidation { scope: Scope::All, ..all }));
                     }
-                    if reads_twice {
-                        let first = Request { tag: tags.request(), length: target.length.min(64), ..target };
-                        let whole = Request { tag: tags.request(), ..target };
-                        let other = scenario.request(0);
-                        let other = draw_invalidation(random, &scenario, &other, other.pd, tags);
-                        events.extend(two_reads_of_a_pointer(random, first, whole, other));
-                    }
-                    events.extend(again[..before].iter().copied().map(Event::Request));
+                    events.extend(before.into_iter().map(Event::Request));
                     if random.random() {
                         events.push(Event::Pause(random.random_range(1..60)));
                     }
+                    let longest = *[1, 8, 60].choose(random).expect("not empty");
+                    change.during =
+                        during.into_iter().map(|request| (random.random_range(0..longest), request)).collect();
                     events.push(Event::Change(change));
-                    events.extend(again[before..].iter().copied().map(Event::Request));
+                    events.extend(after.into_iter().map(Event::Request));
                 }
             }
             roll if (300..300 + resets).contains(&roll) => events.push(Event::Reset),
@@ -506,23 +528,125 @@ fn draw_chapter(random: &mut ChaCha8Rng, config: &Config, tags: &mut Tags, numbe
     Chapter { scenario: Arc::new(scenario), faults, begins_with_reset: random.random(), events }
 }
 
-/// What precedes a change so that it may fall between two reads of the same pointer. Walks share a line in flight, but not
-/// across an invalidation: with one of something else between, the second request reads the pointer again, and its later
-/// pages may yet find what the first request has read.
-fn two_reads_of_a_pointer(
+/// A change of pages that meets a part of them in the caches, so that requests find some pages as they were and some as they
+/// are now, and what comes before it. `None` where no earlier request suits.
+///
+/// Nothing is cached. A request of one page brings that page, and those beside it, into the TLB. Then either pages change in
+/// several lines, or their table is moved. Of that the caches hold the old pointer, so it takes more: another request reads the
+/// pointer before the first read of it has come back (walks share a line in flight, but not across an invalidation, so one of
+/// something else comes between), and the table moves when the first read has been answered. Then the second one brings
+/// the new pointer into the cache beside the old pages in the TLB.
+fn draw_race(
     random: &mut ChaCha8Rng,
-    first: Request,
-    second: Request,
-    other: Invalidation,
-) -> impl Iterator<Item = Event> + use<> {
-    // From next to nothing to several times the longest latency.
-    let mut pause = || {
-        let longest = 1 << random.random_range(0..12);
-        Event::Pause(random.random_range(1..=longest))
+    scenario: &mut Scenario,
+    memory: &SparseMemory,
+    requests: &[Request],
+    latency_max: u32,
+    tags: &mut Tags,
+) -> Option<(Vec<Event>, Change)> {
+    let (target, reads, pages) = (0..TARGETS_TRIED).find_map(|_| {
+        let target = requests.choose(random)?;
+        let reads = reads_of(scenario, memory, target);
+        let mtr: Vec<_> = reads.iter().copied().filter(|read| read.table != Table::Mpt.code()).collect();
+        let last_hop = mtr.iter().map(|read| read.hop).max()?;
+        let pages: Vec<_> = mtr.into_iter().filter(|read| read.hop == last_hop).collect();
+        let line = |read: Option<&TableRead>| read.map(|read| read.address / LINE_BYTES);
+        (line(pages.first()) != line(pages.last())).then_some((*target, reads, pages))
+    })?;
+    let mut request = |va: u64, length: u32| Request { tag: tags.request(), va, length, ..target };
+    let first = request(target.va, 1);
+    let last = request(target.va.wrapping_add(u64::from(target.length) - 1), 1);
+    let whole: Vec<_> = (0..random.random_range(1..=4)).map(|_| request(target.va, target.length)).collect();
+    // The first request may yet have its page to read.
+    let during = whole
+        .into_iter()
+        .map(|request| (random.random_range(0..=latency_max + latency_max / 2 + 40), request))
+        .collect();
+
+    let (owner, pd) = owner_of(memory, &reads, &target, mpt_entries_of(memory, &reads).len().checked_sub(1)?);
+    let all = draw_invalidation(random, scenario, &target, pd, tags);
+    let mut before =
+        vec![Event::Invalidate(Invalidation { scope: Scope::All, ..all }), Event::Drain, Event::Request(first)];
+    let moved_table = match random.random_ratio(3, 4) {
+        true => draw_table_change(random, scenario, memory, &reads, true),
+        false => None,
     };
-    let (between, after) = (pause(), pause());
-    let other = Invalidation { scope: Scope::Region, ..other };
-    [Event::Request(first), between, Event::Invalidate(other), Event::Request(second), after].into_iter()
+    let (kind, backed, words) = match moved_table {
+        Some(change) => {
+            let other = scenario.request(0);
+            let other = draw_invalidation(random, scenario, &other, other.pd, tags);
+            before.extend([
+                Event::Pause(random.random_range(1..=4)),
+                Event::Invalidate(Invalidation { scope: Scope::Region, ..other }),
+                // Until it takes effect.
+                Event::Pause(random.random_range(8..=16)),
+                Event::Request(last),
+                Event::UntilRead(change.2.last()?.0),
+            ]);
+            change
+        }
+        None => {
+            before.push(Event::Drain);
+            let mut words = Vec::new();
+            for read in pages {
+                if random.random() {
+                    words.push((read.address, moved(random, read.value.ok()?)));
+                }
+            }
+            (ChangeKind::Page, None, words)
+        }
+    };
+    let invalidation = draw_invalidation(random, scenario, &owner, pd, tags);
+    let delay_cycles = random.random_range(0..100);
+    Some((before, Change { kind, backed, words, during, delay_cycles, invalidation }))
+}
+
+/// The MPT entries among the reads of a request: that of its key, and that of the parent where it is a window's.
+fn mpt_entries_of(memory: &SparseMemory, reads: &[TableRead]) -> Vec<[u8; 64]> {
+    let entry = |read: &TableRead| {
+        let mut bytes = [0; 64];
+        memory.read(read.address, &mut bytes).ok().map(|()| bytes)
+    };
+    reads.iter().filter(|read| read.bytes == 64).map_while(entry).collect()
+}
+
+/// The request with the key of an entry that it reads, and that entry's PD, which is not the request's where that is wrong.
+/// `number` counts the entries: 0 for that of the key, 1 for that of its parent.
+fn owner_of(memory: &SparseMemory, reads: &[TableRead], request: &Request, number: usize) -> (Request, u32) {
+    let entries = mpt_entries_of(memory, reads);
+    let parent_key = entries.first().filter(|_| number > 0).map(|entry| mpt_entry::BOUND_LKEY.get(entry) as u32);
+    let pd = entries.get(number).map_or(request.pd, |entry| mpt_entry::PD.get(entry) as u32);
+    (Request { key: parent_key.unwrap_or(request.key), ..*request }, pd)
+}
+
+/// What [`Change`] says of the change itself.
+type Words = (ChangeKind, Option<(u64, u64)>, Vec<(u64, u64)>);
+
+/// A table of pages is copied and the pointer to it changed, which is the last word: that of any of the pointers that were
+/// read, or the first one to pages. Pages move in the copy.
+fn draw_table_change(
+    random: &mut ChaCha8Rng,
+    scenario: &Scenario,
+    memory: &SparseMemory,
+    reads: &[TableRead],
+    is_first_to_pages: bool,
+) -> Option<Words> {
+    let mtr = || reads.iter().filter(|read| read.table != Table::Mpt.code());
+    let last_hop = mtr().map(|read| read.hop).max()?;
+    let read = if is_first_to_pages {
+        mtr().find(|read| read.hop + 1 == last_hop)?
+    } else {
+        mtr().filter(|read| read.hop < last_hop).collect::<Vec<_>>().choose(random).copied()?
+    };
+    let table_bytes = 4096 << mpt_entry::PBL_BA_PG_SZ.get(mpt_entries_of(memory, reads).last()?);
+    let (target, mut words) = copy(random, scenario, memory, read.value.ok()?, table_bytes)?;
+    for (_, word) in words.iter_mut().filter(|(_, word)| *word != 0) {
+        if read.hop + 1 == last_hop && random.random() {
+            *word = moved(random, *word);
+        }
+    }
+    words.push((read.address, target));
+    Some((ChangeKind::PageTable, Some((target, table_bytes)), words))
 }
 
 /// An invalidation that covers the MPT entry of a request.
@@ -653,28 +777,23 @@ fn draw_change(
         reads.iter().copied().filter(|read| (read.table == Table::Mpt.code()) == is_mpt).collect()
     };
     let (hem, mtr) = (of_table(true), of_table(false));
+    // The lookup of the key's entry, and that of its parent where it is a window's.
+    let lookups: Vec<&[TableRead]> = hem.split_inclusive(|read| read.bytes == 64).collect();
+    let number = random.random_range(0..lookups.len().max(1));
+    let hem = *lookups.get(number)?;
     let set = scenario.model.table_set(request.function);
     let entry = hem.iter().find(|read| read.bytes == 64).copied();
+    let mut owner = number;
     let last_hop = mtr.iter().map(|read| read.hop).max().unwrap_or(0);
     let leaves: Vec<TableRead> = mtr.iter().copied().filter(|read| read.hop == last_hop).collect();
-    let pointers: Vec<TableRead> = mtr.iter().copied().filter(|read| read.hop < last_hop).collect();
     let wanted = random.random_range(0..4);
     let (kind, backed, words) = match wanted {
-        0 if !pointers.is_empty() => {
-            let read = pointers.choose(random)?;
-            let mut entry_bytes = [0; 64];
-            memory.read(entry?.address, &mut entry_bytes).ok()?;
-            let table_bytes = 4096 << mpt_entry::PBL_BA_PG_SZ.get(&entry_bytes);
-            let (target, mut words) = copy(random, scenario, memory, read.value.ok()?, table_bytes)?;
-            for (_, word) in words.iter_mut().filter(|(_, word)| *word != 0) {
-                if read.hop + 1 == last_hop && random.random() {
-                    *word = moved(random, *word);
-                }
-            }
-            words.push((read.address, target));
-            (ChangeKind::PageTable, Some((target, table_bytes)), words)
+        0 if mtr.iter().any(|read| read.hop < last_hop) => {
+            owner = lookups.len() - 1;
+            draw_table_change(random, scenario, memory, &reads, false)?
         }
         0 | 1 if !leaves.is_empty() => {
+            owner = lookups.len() - 1;
             let mut words = Vec::new();
             let first = random.random_range(0..leaves.len());
             for read in leaves.iter().skip(first).take(random.random_range(1..=PAGES_CHANGED_MAX)) {
@@ -709,12 +828,9 @@ fn draw_change(
         }
     };
     let delay_cycles = if random.random() { 0 } else { random.random_range(1..60) };
-    // The entry's, which is not the request's where that is wrong.
-    let mut bytes = [0; 64];
-    let has_entry = entry.is_some_and(|entry| memory.read(entry.address, &mut bytes).is_ok());
-    let pd = if has_entry { mpt_entry::PD.get(&bytes) as u32 } else { request.pd };
-    let invalidation = draw_invalidation(random, scenario, request, pd, tags);
-    Some(Change { kind, backed, words, delay_cycles, invalidation })
+    let (owner, pd) = owner_of(memory, &reads, request, owner);
+    let invalidation = draw_invalidation(random, scenario, &owner, pd, tags);
+    Some(Change { kind, backed, words, during: Vec::new(), delay_cycles, invalidation })
 }
 
 /// Another place for a page: of the same alignment, mostly.

@@ -1,27 +1,29 @@
 //! Runs a case: drives the engine event by event and checks all that comes out of it, in every cycle.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
 use keywalk_contract::coverage::GroupName;
-use keywalk_contract::mpt_entry;
 use keywalk_contract::ports::Scope;
 use keywalk_contract::regs::CounterName;
+use keywalk_contract::{Status, mpt_entry};
 use keywalk_cosim::{self as cosim, ContextAnswer, Engine, FaultEvent, Invalidation, Response};
 use keywalk_model::{Beat, ContextQuery, ContextRequest, ContextResponse, Failure, Request};
 
 use super::answer::{Answer, by_page, is_mixture};
-use super::case::{Case, Change, ChangeKind, Chapter, Event, Tables};
+use super::case::{Case, Change, ChangeKind, Chapter, Event, READ_WAIT_CYCLES, Tables};
 use super::sample;
 use crate::coverage::Coverage;
 use crate::hardware::{self, SharedMemory};
+use crate::rtl_coverage::RtlCoverage;
 
 /// Cycles without any progress after which the engine counts as stuck: far above what the slowest surroundings explain.
 const PATIENCE_CYCLES: u64 = 2_000_000;
-/// Reads of the status register after which an engine that has answered everything must say that it is idle. A long request
-/// that has failed goes on with its pages, of which there are up to 2^19 + 1, and each read takes some cycles.
-const IDLE_POLLS: u32 = 1_000_000;
+/// Reads of the status register after which an engine that has answered everything must say that it is idle. Of a long
+/// request that has failed, the pages that were on their way end first: each read takes some cycles.
+const IDLE_POLLS: u32 = 20_000;
 /// Cycles in which all events that wait must come, whoever stalls.
 const EVENT_CYCLES: u64 = 50_000;
 
@@ -180,6 +182,7 @@ pub fn run(case: &Case, coverage: &mut Coverage, trace: Option<&Path>) -> Result
     let data_bits = case.config.table_data_bits;
     let bench = |error: cosim::Error| Trouble { kind: kind_of(&error), text: error.to_string(), event: 0 };
     let engine = Engine::new(case.dut, first.scenario.shared_memory(), case.options.clone()).map_err(bench)?;
+    let rtl_before = rtl_counts(case, &engine)?;
     let mut runner = Runner {
         case,
         chapter: first,
@@ -213,7 +216,22 @@ pub fn run(case: &Case, coverage: &mut Coverage, trace: Option<&Path>) -> Result
     runner.case()?;
     runner.counts.cycles = runner.engine.cycles();
     sample::case(runner.coverage, case);
+    if let (Some(before), Some(counted)) = (rtl_before, rtl_counts(case, &runner.engine)?) {
+        runner.coverage.rtl.merge(&counted.since(&before));
+    }
     Ok(runner.counts)
+}
+
+/// What Verilator has counted so far, where it counts in this engine.
+fn rtl_counts(case: &Case, engine: &Engine<SharedMemory>) -> Result<Option<RtlCoverage>, Trouble> {
+    if !case.dut.is_covered() {
+        return Ok(None);
+    }
+    let trouble = |text: String| Trouble { kind: Kind::Rule, text, event: 0 };
+    let file = tempfile::NamedTempFile::new().map_err(|error| trouble(format!("a temporary file: {error}")))?;
+    engine.write_coverage(file.path()).map_err(|error| trouble(error.to_string()))?;
+    let text = fs::read_to_string(file.path()).map_err(|error| trouble(format!("Verilator's coverage: {error}")))?;
+    RtlCoverage::from_verilator(&text).map(Some).map_err(|error| trouble(error.to_string()))
 }
 
 fn kind_of(error: &cosim::Error) -> Kind {
@@ -301,6 +319,15 @@ impl<'a> Runner<'a> {
             Event::Change(change) => self.change(change),
             Event::Invalidate(invalidation) => self.invalidate(*invalidation, false),
             Event::Pause(cycles) => (0..*cycles).try_for_each(|_| self.step()),
+            Event::Drain => self.drain(),
+            Event::UntilRead(address) => {
+                self.engine.memory().watch(*address);
+                let end = self.engine.cycles() + READ_WAIT_CYCLES;
+                while self.engine.cycles() < end && self.engine.memory().watched_reads() == 0 {
+                    self.step()?;
+                }
+                Ok(())
+            }
             Event::Reset => {
                 self.reset()?;
                 let result = self.engine.setup(&self.chapter.scenario.setup);
@@ -369,9 +396,11 @@ impl<'a> Runner<'a> {
         *self.engine.memory().memory_mut() = SharedMemory(Arc::clone(&new.memory));
         let tables = std::mem::replace(&mut self.tables, new);
         self.old = Some(Old { tables, kind: change.kind, scope: change.invalidation.scope, is_over: false });
-        for _ in 0..change.delay_cycles {
-            self.step()?;
+        for (cycles, request) in &change.during {
+            (0..*cycles).try_for_each(|_| self.step())?;
+            self.submit(request)?;
         }
+        (0..change.delay_cycles).try_for_each(|_| self.step())?;
         self.invalidate(change.invalidation, true)
     }
 
@@ -611,14 +640,23 @@ impl<'a> Runner<'a> {
             Some("old")
         } else {
             let is_mixed = old.as_ref().is_some_and(|(old, answer)| {
+                // A zero-based region that changes between two looks at its entry is not VALID in between.
+                let is_zero_based = |answer: &Answer| answer.own_va(&request) != request.va;
+                let refused =
+                    keywalk_model::Response { segments: Vec::new(), failure: Some(Failure::of(Status::EntryState)) };
+                let is_between = answer.own_va(&request) != new.own_va(&request);
+                if is_between && is_zero_based(answer) && beats == refused.beats(&request) {
+                    return true;
+                }
                 // With a new entry, too, what is cached of the pages may be old. Pages of another size are other pages.
-                let size = |answer: &Answer| answer.entry.as_ref().map(|entry| entry.get(mpt_entry::PBL_BUF_PG_SZ));
+                let size = |answer: &Answer| answer.mapping_entry().map(|entry| entry.get(mpt_entry::PBL_BUF_PG_SZ));
                 let is_by_page = old.kind.is_by_page() || size(answer) == size(&new);
-                let Some(entry) = answer.entry.as_ref().filter(|_| is_by_page) else { return false };
+                let Some(entry) = answer.mapping_entry().filter(|_| is_by_page) else { return false };
                 let base = model.table_set(request.function).page_shift_base;
                 let page_shift = u32::from(base) + entry.get(mpt_entry::PBL_BUF_PG_SZ) as u32;
+                let own_va = answer.own_va(&request);
                 let [old_pages, new_pages] =
-                    [&old.tables, &self.tables].map(|tables| by_page(model, tables, &request, page_shift));
+                    [&old.tables, &self.tables].map(|tables| by_page(model, tables, &request, own_va, page_shift));
                 is_mixture(&old_pages, &new_pages, &request, &beats, &model.controls)
             });
             is_mixed.then_some("mixed")
@@ -662,18 +700,19 @@ impl<'a> Runner<'a> {
         }
         self.counts.requests += 1;
         if let Some(last) = last {
-            self.since_reset.errors += u64::from(last.status != keywalk_contract::Status::Ok);
+            self.since_reset.errors += u64::from(last.status != Status::Ok);
             if last.status.names_a_table() {
                 let set = model.table_set(request.function);
                 let is_of_entry = last.table != keywalk_contract::hem::TABLE_CODE_MTR;
-                let last_va = if is_of_entry { request.va } else { request.va + u64::from(request.length) - 1 };
+                let va = answer.own_va(&request);
+                let last_va = if is_of_entry { va } else { va.wrapping_add(u64::from(request.length) - 1) };
                 self.expected_events.push(Expected {
                     is_context: false,
                     function: request.function,
                     tag: request.tag,
                     failure: Failure { status: last.status, table: last.table, hop: last.hop },
-                    index: set.mpt_index(request.key),
-                    va: (request.va, last_va),
+                    index: set.mpt_index(answer.last_key(&request)),
+                    va: (va, last_va),
                 });
             }
         }

@@ -69,6 +69,10 @@ pub(super) fn case(coverage: &mut Coverage, case: &Case) {
 /// lower hits, upper hits and misses.
 pub(super) fn alone(coverage: &mut Coverage, answer: &Answer, counters: [u64; 8]) {
     let [mpt_hits, tlb_hits, tlb_misses, hem_hits, hem_misses, lower_hits, upper_hits, upper_misses] = counters;
+    // Of a window and its parent the counters tell no one from the other.
+    if answer.entries.len() > 1 {
+        return;
+    }
     let Some(entry_read) = answer.reads.iter().find(|read| read.table == Table::Mpt.code() && read.bytes == 64) else {
         return;
     };
@@ -77,7 +81,7 @@ pub(super) fn alone(coverage: &mut Coverage, answer: &Answer, counters: [u64; 8]
     if hem_hits + hem_misses > 0 {
         coverage.hit(GroupName::HemLookup, &[if hem_hits > 0 { "hit" } else { "miss" }, hops]);
     }
-    let Some(entry) = &answer.entry else { return };
+    let Some(entry) = answer.entry() else { return };
     if answer.pieces.len() != 1 || entry.is_set(mpt_entry::PA) {
         return;
     }
@@ -127,7 +131,7 @@ pub(super) fn response(
 
     if let Some(failure) = answer.response.failure.filter(|failure| failure.status.names_a_table()) {
         if failure.table == TABLE_CODE_MTR {
-            if let Some(entry) = &answer.entry {
+            if let Some(entry) = answer.mapping_entry() {
                 let hops = digit(entry.get(mpt_entry::PBL_HOP_NUM) as u8);
                 coverage.hit(GroupName::MtrFailure, &[failure.status.name(), hops, digit(failure.hop)]);
             }
@@ -142,9 +146,9 @@ pub(super) fn response(
         let hold = if model.controls.hold_mode { "on" } else { "off" };
         coverage.hit(GroupName::Pages, &["none", "ok", hold]);
     }
-    if let Some(entry) = &answer.entry {
+    if let (Some(entry), Some(mapping_entry)) = (answer.entry(), answer.mapping_entry()) {
         checks(coverage, request, answer, entry);
-        pages(coverage, case, chapter, request, answer, entry);
+        pages(coverage, case, chapter, request, answer, mapping_entry);
         merging(coverage, chapter, answer, beats);
     }
 }
@@ -206,7 +210,7 @@ fn switches(coverage: &mut Coverage, chapter: &Chapter, request: &Request, answe
     if answer.reads.windows(2).any(|pair| is_used(pair) && is_misaligned(&pair[0])) {
         effect("misaligned_used");
     }
-    if let Some(entry) = &answer.entry
+    if let Some(entry) = answer.mapping_entry()
         && status == Status::Ok
         && !entry.is_set(mpt_entry::PA)
     {
@@ -228,6 +232,8 @@ fn checks(coverage: &mut Coverage, request: &Request, answer: &Answer, entry: &M
         "window"
     } else if entry.is_set(mpt_entry::PA) {
         "direct"
+    } else if entry.is_set(mpt_entry::ZBVA) {
+        "zero_based"
     } else if entry.is_set(mpt_entry::FRE) {
         "fast"
     } else {
@@ -238,7 +244,7 @@ fn checks(coverage: &mut Coverage, request: &Request, answer: &Answer, entry: &M
     if (is_refused && status != Status::Bounds) || entry.is_set(mpt_entry::PA) {
         return;
     }
-    let (va, length) = (u128::from(request.va), u128::from(request.length));
+    let (va, length) = (u128::from(answer.own_va(request)), u128::from(request.length));
     let (region, bytes) = (u128::from(entry.get(mpt_entry::VA)), u128::from(entry.get(mpt_entry::LEN)));
     let (end, region_end) = (va + length, region + bytes);
     let place = if end > 1 << 64 {
@@ -279,8 +285,9 @@ fn pages(
         let hops = digit(entry.get(mpt_entry::PBL_HOP_NUM) as u8);
         coverage.hit(GroupName::Page, &[&shift.to_string(), hops]);
     }
-    let last = request.va + u64::from(request.length) - 1;
-    let pages = match (last >> shift) - (request.va >> shift) + 1 {
+    let va = answer.own_va(request);
+    let last = va + (u64::from(request.length) - 1);
+    let pages = match (last >> shift) - (va >> shift) + 1 {
         1 => "one",
         2 => "two",
         count if count <= u64::from(case.config.split_pages) => "several",

@@ -1,6 +1,6 @@
 //! Mailbox commands (contract sections 3 and 5).
 
-use keywalk_contract::command::{Action, BUFFER_ALIGNMENT_BYTES, STATE, post_mailbox};
+use keywalk_contract::command::{Action, BUFFER_ALIGNMENT_BYTES, CONTEXT_BYTES_LOG2, STATE, post_mailbox};
 use keywalk_contract::hem::{BA_ENTRY_BYTES_LOG2, PAGE_SHIFT_MIN};
 use keywalk_contract::{CommandStatus, MailboxCommand, Table};
 
@@ -138,7 +138,10 @@ impl Device {
         let is_legal = buffer.is_none_or(|buffer| buffer != 0 && buffer.is_multiple_of(BUFFER_ALIGNMENT_BYTES));
         require(is_legal, CommandStatus::AddressIllegal)?;
         let address = found?;
-        let mut context = vec![0; self.context_bytes(object)];
+        let bytes = self.context_bytes(object);
+        let is_legal = CONTEXT_BYTES_LOG2.contains(&bytes.ilog2()) && address.is_multiple_of(BUFFER_ALIGNMENT_BYTES);
+        require(is_legal, CommandStatus::Unmapped)?;
+        let mut context = vec![0; bytes];
         memory.read(address, &mut context)?;
         Ok((address, context))
     }

@@ -100,7 +100,10 @@ fn indices_stay_within_their_table() {
         rig.device.engine.table_sets[0].table_mut(table).geometry.object_count = 5;
         rig.refuse(code, 5, BUFFER, BUFFER, CommandStatus::IndexOutOfRange);
     }
-    rig.refuse(0x10, 5, BUFFER, 0, CommandStatus::IndexOutOfRange);
+    for index in [5, 6, 100] {
+        rig.refuse(0x10, index, 0x7000, 0, CommandStatus::IndexOutOfRange);
+    }
+    assert_eq!(rig.post(0x10, 4, 0x7000, 0), CommandStatus::Ok, "the last one of five");
 
     // Slots of the engine, of which there may be fewer than bt_num.
     rig.device.bt0_slots = 1;

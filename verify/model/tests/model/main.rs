@@ -6,3 +6,4 @@ mod images;
 mod precedence;
 mod rig;
 mod segments;
+mod trace;

@@ -81,7 +81,8 @@ impl Rig {
             (PBL_BA, ROOT >> PBL_BA_SHIFT),
             (BQP, 1),
             (MW_BIND_QPN, 0x55),
-            (BOUND_LKEY, 0x900),
+            // A window that is its own parent, once it is a window: no region.
+            (BOUND_LKEY, rig.request.key.into()),
         ];
         for (field, value) in rights.into_iter().chain(fields) {
             rig.set(field, value);

@@ -1,0 +1,171 @@
+//! The top module `keywalk_mover`: packs the data mover's field ports into AXI ports.
+
+use crate::canonicalise::Port;
+use crate::wrapper::{CORE_INSTANCE, TopPort, connect_streams, range, stream_ports};
+use keywalk_contract::Config;
+use keywalk_contract::mover::{MEMORY_PORT, READ_STREAM, STREAMS, WRITE_STREAM};
+use keywalk_hdl::mover_records::MEMORY_PREFIX;
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+/// Name of the module.
+pub const TOP: &str = "keywalk_mover";
+/// Bits of a lane of the core's data ports.
+const LANE_BITS: u32 = 128;
+
+/// Ports of the module in order.
+#[must_use]
+pub fn ports(config: &Config) -> Vec<TopPort> {
+    let mut ports = Vec::new();
+    let mut add = |name: &str, width: u32, is_input: bool, doc: &str| {
+        ports.push(TopPort { name: name.into(), width, is_input, doc: doc.into() });
+    };
+    add("aclk", 1, true, "clock");
+    add("aresetn", 1, true, "synchronous reset, active low");
+    for stream in &STREAMS {
+        stream_ports(stream, &mut add);
+    }
+    let (data, bytes) = (config.mover_data_bits, config.mover_beat_bytes());
+    for (stream, is_input) in [(WRITE_STREAM, true), (READ_STREAM, false)] {
+        let doc = if is_input { "payload of writes" } else { "what was read" };
+        add(&format!("{stream}_tdata"), data, is_input, doc);
+        add(&format!("{stream}_tkeep"), bytes, is_input, "bytes that there are");
+        add(&format!("{stream}_tlast"), 1, is_input, "end of a packet");
+        if !is_input {
+            add(&format!("{stream}_tuser"), 1, is_input, "in the last beat: the data is not whole or not good");
+        }
+        add(&format!("{stream}_tvalid"), 1, is_input, "");
+        add(&format!("{stream}_tready"), 1, !is_input, "");
+    }
+    for (channel, is_write) in [("aw", true), ("ar", false)] {
+        for (name, width, is_input, doc) in [
+            ("id", 1, false, "always 0: transfers are answered in order"),
+            ("addr", 64, false, "bus address, a multiple of the bytes of a beat"),
+            ("len", 8, false, "beats - 1"),
+            ("size", 3, false, "log2 of the bytes of a beat"),
+            ("burst", 2, false, "INCR"),
+            ("lock", 1, false, "normal"),
+            ("cache", 4, false, "normal, non-cacheable, bufferable"),
+            ("prot", 3, false, "unprivileged, secure, data"),
+            ("qos", 4, false, "none"),
+            ("valid", 1, false, ""),
+            ("ready", 1, true, ""),
+        ] {
+            add(&format!("{MEMORY_PORT}_{channel}{name}"), width, is_input, doc);
+        }
+        let rest = [
+            ("wdata", data, false, true),
+            ("wstrb", bytes, false, true),
+            ("wlast", 1, false, true),
+            ("wvalid", 1, false, true),
+            ("wready", 1, true, true),
+            ("bid", 1, true, true),
+            ("bresp", 2, true, true),
+            ("bvalid", 1, true, true),
+            ("bready", 1, false, true),
+            ("rid", 1, true, false),
+            ("rdata", data, true, false),
+            ("rresp", 2, true, false),
+            ("rlast", 1, true, false),
+            ("rvalid", 1, true, false),
+            ("rready", 1, false, false),
+        ];
+        for (name, width, is_input, of_write) in rest {
+            if of_write == is_write {
+                add(&format!("{MEMORY_PORT}_{name}"), width, is_input, "");
+            }
+        }
+    }
+    ports
+}
+
+/// The text of the module around a core with the given ports.
+///
+/// # Panics
+/// When the core has a port that is not connected: a fault of this crate, found by every test.
+#[must_use]
+pub fn verilog(config: &Config, header: &str, core: &str, inputs: &[Port], outputs: &[Port]) -> String {
+    let mut text = String::new();
+    let _ = writeln!(text, "// {header}");
+    let _ = writeln!(text, "module {TOP} (");
+    let ports = ports(config);
+    let streams = STREAMS.iter().map(|stream| stream.axi_name);
+    let bus: Vec<&str> = streams.chain([WRITE_STREAM, READ_STREAM, MEMORY_PORT]).collect();
+    for (number, port) in ports.iter().enumerate() {
+        match port.name.as_str() {
+            "aclk" => {
+                text.push_str("    (* X_INTERFACE_INFO = \"xilinx.com:signal:clock:1.0 aclk CLK\" *)\n");
+                let _ = writeln!(
+                    text,
+                    "    (* X_INTERFACE_PARAMETER = \"ASSOCIATED_BUSIF {}, ASSOCIATED_RESET aresetn\" *)",
+                    bus.join(":")
+                );
+            }
+            "aresetn" => {
+                text.push_str("    (* X_INTERFACE_INFO = \"xilinx.com:signal:reset:1.0 aresetn RST\" *)\n");
+                text.push_str("    (* X_INTERFACE_PARAMETER = \"POLARITY ACTIVE_LOW\" *)\n");
+            }
+            _ => {}
+        }
+        let direction = if port.is_input { "input" } else { "output" };
+        let comma = if number + 1 == ports.len() { "" } else { "," };
+        let comment = if port.doc.is_empty() { String::new() } else { format!(" // {}", port.doc.replace('\n', " ")) };
+        let _ = writeln!(text, "    {direction} wire {}{}{comma}{comment}", range(port.width), port.name);
+    }
+    text.push_str(");\n");
+
+    let mut connections: Vec<(String, String)> =
+        vec![("clk".into(), "aclk".into()), ("reset_n".into(), "aresetn".into())];
+    let mut unused = Vec::new();
+    connect_streams(&STREAMS, inputs, outputs, &mut text, &mut connections, &mut unused);
+    for port in inputs.iter().chain(outputs) {
+        let name = &port.name;
+        let (stream, field) = match (name.strip_prefix("payload_"), name.strip_prefix("packet_")) {
+            (Some(field), _) => (WRITE_STREAM, field),
+            (_, Some(field)) => (READ_STREAM, field),
+            _ => {
+                let Some(signal) = name.strip_prefix(MEMORY_PREFIX) else { continue };
+                connections.push((name.clone(), lane_of(&format!("{MEMORY_PORT}_{signal}"), "data_")));
+                continue;
+            }
+        };
+        let field = if field == "error" { "user" } else { field };
+        connections.push((name.clone(), lane_of(&format!("{stream}_t{field}"), "data_")));
+    }
+    let size = config.mover_byte_bits();
+    for channel in ["aw", "ar"] {
+        for (name, value) in [
+            ("id", "1'b0".into()),
+            ("size", format!("3'd{size}")),
+            ("burst", "2'b01".into()),
+            ("lock", "1'b0".into()),
+            ("cache", "4'b0011".into()),
+            ("prot", "3'b000".into()),
+            ("qos", "4'b0000".into()),
+        ] {
+            let _ = writeln!(text, "    assign {MEMORY_PORT}_{channel}{name} = {value};");
+        }
+    }
+    // With one ID the responses need none, and the mover counts the beats of a burst itself.
+    unused.extend(["bid", "rid", "rlast"].map(|name| format!("{MEMORY_PORT}_{name}")));
+    let _ = writeln!(text, "    wire _unused_ok = &{{1'b0, {}, 1'b0}};", unused.join(", "));
+    let _ = writeln!(text, "    {core} {CORE_INSTANCE} (");
+    let known: BTreeSet<&str> = connections.iter().map(|(port, _)| port.as_str()).collect();
+    for port in inputs.iter().chain(outputs) {
+        assert!(known.contains(port.name.as_str()), "module {TOP} does not connect the core's port {}", port.name);
+    }
+    let lines: Vec<String> = connections.iter().map(|(port, wire)| format!("        .{port}({wire})")).collect();
+    let _ = writeln!(text, "{}\n    );\nendmodule", lines.join(",\n"));
+    text
+}
+
+/// A port's name as it is, or for a numbered lane the part-select of the whole port.
+fn lane_of(name: &str, lanes: &str) -> String {
+    match name.split_once(lanes) {
+        None => name.into(),
+        Some((before, number)) => {
+            let low = LANE_BITS * number.parse::<u32>().expect("lanes are numbered");
+            format!("{before}{}[{}:{low}]", lanes.trim_end_matches('_'), low + LANE_BITS - 1)
+        }
+    }
+}
