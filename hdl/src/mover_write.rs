@@ -11,7 +11,8 @@
 //! beat; one beat per cycle, and one cycle without any behind a segment whose last burst has one beat.
 //!
 //! **Timing.** The payload that is left over is counted in one stage, the bytes are selected in the same, turn in two, and
-//! strobes are made in the last of these.
+//! strobes are made in the last of these. The longest path, seven LUT levels, leads from what is left over through the step
+//! to the cutter.
 //!
 //! **Reset and flush.** Reset drops everything.
 //!

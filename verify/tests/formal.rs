@@ -131,7 +131,8 @@ fn the_shell_s_proofs_hold_and_find_every_planted_fault() {
     let json = directory.path().join("proofs.json");
     for planted in [false, true] {
         let (out, verilog, json) = (text(&directory.path().join("out")), text(&verilog), text(&json));
-        let mut arguments = vec![verilog.as_str(), "--proofs", "fpga/formal", "--out", &out, "--json", &json];
+        let mut arguments =
+            vec![verilog.as_str(), "--proofs", "fpga/formal", "--out", out.as_str(), "--json", json.as_str()];
         arguments.extend(planted.then_some("--planted"));
         let output = command(&arguments);
         let said = String::from_utf8_lossy(&output.stdout);
