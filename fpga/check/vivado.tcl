@@ -848,6 +848,10 @@ proc vivado::read_constraints {path} {
     } {
         interp alias $xdc $command {} ::vivado::call $command
     }
+    # These functions of `expr` are procedures that use hidden commands.
+    foreach function {min max} {
+        interp alias $xdc ::tcl::mathfunc::$function {} ::tcl::mathfunc::$function
+    }
     set failed [catch {interp eval $xdc [keywalk::text_of $path]} reason]
     interp delete $xdc
     if {$failed} {
