@@ -69,6 +69,8 @@ set faults {
         {placed.dcp was not written}
     {a checkpoint of other options} fpga/tcl/bitstream.tcl {keywalk::inputs $options} {keywalk::inputs {}}
         {other options did not start anew}
+    {a version that is not looked at} fpga/tcl/bitstream.tcl {keywalk::check_version $any_version} {} {did not stop the run}
+    {a part that is not looked for} fpga/tcl/bitstream.tcl {keywalk::check_part $part} {} {did not stop the run}
     {an illegal flash image} fpga/tcl/bitstream.tcl {"up [dict} {"down [dict} {write_cfgmem -loadbit}
     {a block without its clock} fpga/tcl/ooc.tcl {{aclk clk}} {{aclk}} {has 0 ports named}
 
@@ -119,7 +121,7 @@ set faults {
     {a port of the shell with another name} shell/manifest.json {"keywalk_aresetn"} {"engine_up"} {no bd_pin matches}
 }
 
-set folder [file join [expr {[info exists env(TMPDIR)] ? $env(TMPDIR) : "/tmp"}] keywalk-fpga-planted-[pid]]
+set folder [file join $root build fpga-planted-[pid]]
 proc replaced {path old new} {
     set file [open $path]
     set text [read $file]

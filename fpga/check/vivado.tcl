@@ -119,7 +119,7 @@ proc vivado::reset {modules attributes registers} {
     variable state
     array unset state
     array set state {project {} part {} design {} bd {} cells {} ports {} validated 0 top {} scope {} clocks {} properties {} counts {}}
-    array set state {nets {} links {} addresses {} files {} constraints {} called {} slack 0.125 boards_installed 1 written {}}
+    array set state {nets {} links {} addresses {} files {} constraints {} called {} slack 0.125 boards_installed 1 parts_installed 1 version 2023.2}
     set state(modules) $modules
     set state(attributes) $attributes
     set state(registers) $registers
@@ -212,7 +212,6 @@ proc vivado::must_exist {path} {
 }
 
 proc vivado::write_empty {path} {
-    variable state
     if {![file isdirectory [file dirname $path]]} {
         error "directory [file dirname $path] does not exist"
     }
@@ -260,11 +259,13 @@ proc vivado::object {what object} {
 # Project and files.
 
 proc vivado::do_version {options positional} {
-    return [expr {[dict exists $options -short] ? "2023.2" : "Vivado v2023.2"}]
+    variable state
+    return [expr {[dict exists $options -short] ? $state(version) : "Vivado v$state(version)"}]
 }
 proc vivado::do_get_parts {options patterns} {
     variable parts
-    return [find part $parts $options $patterns]
+    variable state
+    return [find part [expr {$state(parts_installed) ? $parts : {}}] $options $patterns]
 }
 proc vivado::do_get_board_parts {options patterns} {
     variable boards
