@@ -13,9 +13,7 @@ WITNESS_SEEDS ?= 200
 FUZZ_SECONDS ?= 30
 
 .PHONY: all setup setup-synth setup-formal setup-bfm rtl shell lint vectors test check docs bench soak coverage test-slurm witness fuzz
-.PHONY: synth figures formal test-bfm clean
-.PHONY: all setup setup-synth setup-formal setup-bfm rtl lint vectors test check docs bench soak coverage test-slurm witness fuzz
-.PHONY: synth figures formal test-bfm mutants mutants-sample mutants-model clean
+.PHONY: synth figures formal test-bfm mutants mutants-sample mutants-model fpga-check bitstream ooc clean
 
 all: lint vectors
 
@@ -40,8 +38,7 @@ setup-bfm:
 	@verify/tools/setup.sh --bfm
 
 # A second make, so that build/tools.mk is read after setup has written it.
-rtl shell lint vectors test check docs bench soak coverage test-slurm witness fuzz: setup
-rtl lint vectors test check docs bench soak coverage test-slurm witness fuzz mutants mutants-sample: setup
+rtl shell lint vectors test check docs bench soak coverage test-slurm witness fuzz mutants mutants-sample fpga-check: setup
 	@$(MAKE) --no-print-directory do-$@
 
 synth figures: setup-synth
@@ -53,13 +50,11 @@ formal: setup-formal
 test-bfm: setup-bfm
 	@$(MAKE) --no-print-directory do-$@
 
-.PHONY: do-rtl do-shell do-lint do-vectors do-test do-check do-docs do-bench do-soak do-coverage do-test-slurm do-witness do-fuzz
-.PHONY: do-synth do-figures do-formal do-test-bfm
 mutants-model: setup-mutants
 	@$(MAKE) --no-print-directory do-$@
 
-.PHONY: do-rtl do-lint do-vectors do-test do-check do-docs do-bench do-soak do-coverage do-test-slurm do-witness do-fuzz
-.PHONY: do-synth do-figures do-formal do-test-bfm do-mutants do-mutants-sample do-mutants-model setup-mutants
+.PHONY: do-rtl do-shell do-lint do-vectors do-test do-check do-docs do-bench do-soak do-coverage do-test-slurm do-witness do-fuzz
+.PHONY: do-synth do-figures do-formal do-test-bfm do-mutants do-mutants-sample do-mutants-model setup-mutants do-fpga-check
 
 # The Verilog of the default configuration.
 do-rtl:
@@ -67,12 +62,12 @@ do-rtl:
 
 do-lint: do-rtl do-shell
 	$(VERILATOR) --lint-only -Wall --top-module keywalk -F $(RTL)/keywalk.f
+	$(VERILATOR) --lint-only -Wall --top-module keywalk_mover -F $(RTL)/keywalk_mover.f
 	$(VERILATOR) --lint-only -Wall --top-module keywalk_shell -F build/shell/keywalk_shell.f
 
 # The shell between the engine and a card's PCIe IP.
 do-shell:
 	$(CARGO) run --release -p keywalk-gen -- shell --out build/shell
-	$(VERILATOR) --lint-only -Wall --top-module keywalk_mover -F $(RTL)/keywalk_mover.f
 
 # The tables of verify/vectors through the generated hardware under Verilator.
 do-vectors:
@@ -168,6 +163,24 @@ do-mutants-sample:
 do-mutants-model:
 	mkdir -p build/mutants-model
 	PATH="$(CURDIR)/build/cargo/bin:$$PATH" env -u CARGO_TARGET_DIR $(CARGO) mutants -p keywalk-model --iterate --output build/mutants-model || [ $$? = 3 ]
+
+# Scripts, cards and constraints of the FPGA flow under plain Tcl, and the faults that this must find. Runs no Vivado.
+do-fpga-check: do-rtl do-shell
+	tclsh fpga/check/check.tcl
+	tclsh fpga/check/planted.tcl
+
+# With Vivado: a card's bitstream and flash image under build/fpga/<card>/; the timing of one block by itself.
+CLOCK_MHZ ?= 250
+STRATEGY ?= default
+bitstream:
+	@fpga/vivado.sh --check
+	@$(MAKE) --no-print-directory do-rtl do-shell
+	fpga/vivado.sh bitstream card=$(CARD) clock_mhz=$(CLOCK_MHZ) strategy=$(STRATEGY)
+
+ooc:
+	@fpga/vivado.sh --check
+	@$(MAKE) --no-print-directory do-rtl
+	fpga/vivado.sh ooc block=$(BLOCK) clock_mhz=$(CLOCK_MHZ) strategy=$(STRATEGY) $(if $(CARD),card=$(CARD))
 
 clean:
 	rm -rf build

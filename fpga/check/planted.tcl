@@ -1,0 +1,161 @@
+# Plants faults one at a time in copies of scripts, cards, constraints and generated files, and demands that check.tcl finds each
+# with the reason that belongs to it. `make fpga-check` does it.
+#   tclsh fpga/check/planted.tcl [rtl=DIR] [shell=DIR]
+# Exit codes: 0 every fault was found, 1 one was not, 2 wrong usage or a missing input.
+
+set here [file dirname [file normalize [info script]]]
+set root [file dirname [file dirname $here]]
+set arguments [dict create rtl $root/build/rtl shell $root/build/shell]
+foreach argument $argv {
+    if {![regexp {^([a-z]+)=(.*)$} $argument -> name value] || ![dict exists $arguments $name]} {
+        puts stderr "fpga-check: `$argument` is unknown; legal are [join [dict keys $arguments] {=, }]="
+        exit 2
+    }
+    dict set arguments $name [file normalize $value]
+}
+dict with arguments {}
+
+# What is wrong, file, text that is replaced, text that replaces it, what the reason must contain.
+set faults {
+    {an unknown command} fpga/tcl/block_design.tcl {    save_bd_design} {    save_bd} {invalid command name "save_bd"}
+    {an unknown option} fpga/tcl/common.tcl {opt_design -directive} {opt_design -directives} {opt_design has no option -directives}
+    {an option without its value} fpga/tcl/bitstream.tcl {report_drc -file [file join $folder drc.rpt]} {report_drc -file}
+        {-file has no value}
+    {too many arguments} fpga/tcl/block_design.tcl {    validate_bd_design} {    validate_bd_design card} {takes 0 to 0 arguments}
+    {an illegal directive} fpga/tcl/common.tcl {Explore Explore AggressiveExplore} {Explore AggressiveExplore Explore}
+        {place_design -directive}
+    {a command of a later Tcl} fpga/tcl/common.tcl {    set latest placed} {    set latest [lindex [lmap x placed {set x}] 0]}
+        {invalid command name "lmap"}
+    {an unknown IP} fpga/tcl/block_design.tcl xdma:4.1 xdma:4.2 {there is no IP}
+    {an unknown setting of the IP} fpga/tcl/block_design.tcl CONFIG.en_axi_slave_if CONFIG.en_axi_slave {there is no such property}
+    {an illegal value of a setting} fpga/tcl/block_design.tcl {functional_mode AXI_Bridge} {functional_mode Bridge} {is not legal}
+    {a bridge without its slave} fpga/tcl/block_design.tcl {en_axi_slave_if true} {en_axi_slave_if false} {is there only with}
+    {an unknown module} fpga/tcl/block_design.tcl {-reference keywalk_shell} {-reference keywalk_shall} {there is no module}
+    {an unknown pin} fpga/tcl/block_design.tcl {shell/pcie_aresetn} {shell/pcie_resetn} {no bd_pin matches}
+    {an unknown interface} fpga/tcl/block_design.tcl {engine/m_axi_tbl] [get} {engine/m_axi_table] [get} {no bd_intf_pin matches}
+    {two drivers} fpga/tcl/block_design.tcl {[get_bd_pins engine/interrupt]} {[get_bd_pins engine/interrupt shell/link_up]}
+        {takes}
+    {a clock that is none} fpga/tcl/block_design.tcl {[get_bd_pins engine_clock/clk_out1]} {[get_bd_pins engine_clock/locked]}
+        {is data,}
+    {a clock of the other side} fpga/tcl/block_design.tcl
+        {connect_bd_net [get_bd_pins pcie/axi_aclk] [get_bd_pins shell/pcie_aclk]}
+        {connect_bd_net [get_bd_pins engine_clock/clk_out1] [get_bd_pins shell/pcie_aclk]} {has the clock}
+    {a reset that nothing drives} fpga/tcl/block_design.tcl
+        {    connect_bd_net [get_bd_pins shell/keywalk_aresetn] [get_bd_pins engine/aresetn]} {} {engine/aresetn is not driven}
+    {an input of the shell that nothing drives} fpga/tcl/block_design.tcl
+        {    connect_bd_net [get_bd_pins pcie/usr_irq_ack] [get_bd_pins shell/usr_irq_ack]} {} {shell/usr_irq_ack is not driven}
+    {an interface that is left open} fpga/tcl/block_design.tcl
+        {    connect_bd_intf_net [get_bd_intf_pins shell/m_axil_reg] [get_bd_intf_pins engine/s_axil]} {} {does not reach}
+    {AXI4 at AXI4-Lite} fpga/tcl/block_design.tcl {[get_bd_intf_pins shell/m_axi_host]} {[get_bd_intf_pins shell/m_axil_reg]}
+        {is connected twice}
+    {a converter left out} fpga/tcl/block_design.tcl
+        {[get_bd_intf_pins pcie/M_AXI_B] [get_bd_intf_pins register_converter/S00_AXI]}
+        {[get_bd_intf_pins pcie/M_AXI_B] [get_bd_intf_pins shell/s_axil_host]} {a converter is missing}
+    {a master without an address} fpga/tcl/block_design.tcl
+        {    assign_bd_address -offset 0x0 -range 16K -target_address_space [get_bd_addr_spaces pcie/M_AXI_B]}
+        {    list [get_bd_addr_spaces pcie/M_AXI_B]} {pcie/M_AXI_B has no address}
+    {an address of a slave out of reach} fpga/tcl/block_design.tcl {[get_bd_addr_segs engine/s_axil/reg0]}
+        {[get_bd_addr_segs shell/s_axi_mem/reg0]} {does not reach}
+    {a missing file} fpga/tcl/bitstream.tcl {$card.xdc]} {$card.sdc]} {is missing}
+    {a file in the wrong set} fpga/tcl/bitstream.tcl {-fileset constrs_1} {-fileset sources_1} {does not belong into}
+    {another part} fpga/tcl/bitstream.tcl {synth_design -top card_wrapper -part $part} {synth_design -top card_wrapper -part xcu50}
+        {part `xcu50` is not known}
+    {another top module} fpga/tcl/bitstream.tcl {-top card_wrapper} {-top card} {is in no file}
+    {no constraints of the crossings' module} fpga/tcl/bitstream.tcl {        source $crossings} {        source $crossing}
+        {no such variable}
+    {timing that is not looked at} fpga/tcl/bitstream.tcl {keywalk::step timing { keywalk::check_timing }} {}
+        {a negative slack did not stop the run}
+    {a checkpoint that is not written} fpga/tcl/common.tcl {write_checkpoint -force [file join $folder placed.dcp]} {}
+        {placed.dcp was not written}
+    {a checkpoint of other options} fpga/tcl/bitstream.tcl {keywalk::inputs $options} {keywalk::inputs {}}
+        {other options did not start anew}
+    {a version that is not looked at} fpga/tcl/bitstream.tcl {keywalk::check_version $any_version} {} {did not stop the run}
+    {a part that is not looked for} fpga/tcl/bitstream.tcl {keywalk::check_part $part} {} {did not stop the run}
+    {an illegal flash image} fpga/tcl/bitstream.tcl {"up [dict} {"down [dict} {write_cfgmem -loadbit}
+    {a block without its clock} fpga/tcl/ooc.tcl {{aclk clk}} {{aclk}} {has 0 ports named}
+
+    {an unknown part} fpga/cards/u55c.toml xcu55c-fsvh2892-2L-e xcu55c-fsvh2892-2-e {is not known}
+    {the part of another card} fpga/cards/u55c.toml xcu55c-fsvh2892-2L-e xcu280-fsvh2892-2L-e {is of another card}
+    {the board part of another card} fpga/cards/u55c.toml au55c:part0:1.0 au50:part0:1.3 {is of another card}
+    {a pin in the card's data alone} fpga/cards/u55c.toml {"AR15"} {"AR13"} {PACKAGE_PIN of pcie_refclk_clk_p[0]}
+    {a fact without a source} fpga/cards/u55c.toml {"xilinx.com:au55c:part0:1.0" # ON} {"xilinx.com:au55c:part0:1.0"}
+        {does not say where it comes from}
+    {a fact that is missing} fpga/cards/u55c.toml {rate = "85.0" # CO} {# } {`configuration.rate` is missing}
+    {a fact that nobody knows} fpga/cards/u55c.toml {rate = "85.0" # CO} {rates = "85.0" # CO} {is missing}
+    {fifteen lanes} fpga/cards/u55c.toml {"X1Y0"} {"X1Y1"} {are not sixteen}
+    {a reference clock far away} fpga/cards/u55c.toml {refclk_quad = 225} {refclk_quad = 231} {is none of the four}
+    {a frequency in the card's data alone} fpga/cards/u55c.toml {system_mhz = 100} {system_mhz = 156} {the period of}
+    {an IO standard in the card's data alone} fpga/cards/u55c.toml {perst_iostandard = "LVCMOS18"} {perst_iostandard = "LVCMOS12"}
+        {IOSTANDARD of pcie_perst_n}
+    {a flash that is too small} fpga/cards/u55c.toml {flash_megabytes = 128} {flash_megabytes = 16} {is beyond the flash}
+    {an alarm that is not held low} fpga/cards/u55c.toml {[hbm]} {[clock]} {is unknown}
+
+    {an unknown port} constraints/u55c.xdc {[get_ports pcie_perst_n]} {[get_ports pcie_perst]} {no port matches}
+    {a pin in the constraints alone} constraints/u55c.xdc {BF41} {BF42} {PACKAGE_PIN of pcie_perst_n}
+    {a pin that is none} constraints/u55c.xdc {BF41} {BF4I} {is not legal}
+    {a pin given twice} constraints/u55c.xdc {BF41} {AR14} {is given to}
+    {a pin that is missing} constraints/u55c.xdc {set_property PACKAGE_PIN AR14} {# } {PACKAGE_PIN of pcie_refclk_clk_n[0]}
+    {an unknown property} constraints/u55c.xdc {IOSTANDARD LVCMOS18 PULLTYPE} {IOSTANDART LVCMOS18 PULLTYPE}
+        {there is no such property}
+    {an illegal IO standard} constraints/u55c.xdc {BK10 IOSTANDARD LVDS} {BK10 IOSTANDARD LVDS_25} {is not legal}
+    {a period in the constraints alone} constraints/u55c.xdc {system_clock -period 10.000} {system_clock -period 3.333} {the period of}
+    {a clock that is missing} constraints/u55c.xdc {create_clock -name system_clock} {# } {has no clock}
+    {a clock without a port} constraints/u55c.xdc {10.000 [get_ports system_clock_clk_p]} {10.000} {the clock is virtual}
+    {a clock without a period} constraints/u55c.xdc {-name system_clock -period 10.000} {-name system_clock} {needs -period}
+    {a command that constraints may not use} constraints/u55c.xdc {# PCIe.} {if {1} {set x 1} ;# PCIe.} {invalid command name "if"}
+    {an unknown command in constraints} constraints/u55c.xdc {set_false_path -from} {set_falsepath -from} {invalid command name}
+    {an exception without ends} constraints/u55c.xdc {set_false_path -from [get_ports pcie_perst_n]} {set_false_path}
+        {neither -from nor -to}
+    {an unknown setting of the bitstream} constraints/u55c.xdc {BITSTREAM.CONFIG.CONFIGRATE} {BITSTREAM.CONFIG.RATE}
+        {there is no such property}
+    {a flash clock in the constraints alone} constraints/u55c.xdc {CONFIGRATE 85.0} {CONFIGRATE 63.8} {CONFIGRATE is}
+    {a flash bus of another width} constraints/u55c.xdc {SPI_BUSWIDTH 4} {SPI_BUSWIDTH 8} {is not the width of}
+
+    {an unknown cell at a crossing} shell/level_crossing.xdc {level_q_reg} {level_p_reg} {no cell matches}
+    {an unknown clock at a crossing} shell/level_crossing.xdc {[get_ports from_clock]} {[get_ports from_clack]} {no port matches}
+    {a port at a crossing that is no clock} shell/level_crossing.xdc {[get_ports from_clock]} {[get_ports d]} {is no clock}
+    {an unknown pin at a crossing} shell/reset_link.xdc {engine_reset_stage_*_reg*/CLR} {engine_reset_stage_*_reg*/CLEAR}
+        {no pin matches}
+    {a crossing of an unknown module} shell/keywalk_shell.tcl {-ref level_crossing} {-ref level_cross} {there is no module}
+    {constraints of a crossing that are missing} shell/keywalk_shell.tcl {level_crossing.xdc} {level_cross.xdc} {does not exist}
+    {a port of the shell with another name} shell/manifest.json {"keywalk_aresetn"} {"engine_up"} {no bd_pin matches}
+}
+
+set folder [file join $root build fpga-planted-[pid]]
+proc replaced {path old new} {
+    set file [open $path]
+    set text [read $file]
+    close $file
+    set at [string first $old $text]
+    if {$at < 0} {
+        error "the fault cannot be planted: $path does not have `$old`"
+    }
+    set file [open $path w]
+    puts -nonewline $file [string replace $text $at [expr {$at + [string length $old] - 1}] $new]
+    close $file
+}
+set missed 0
+set planted 0
+foreach {what path old new reason} $faults {
+    file delete -force $folder
+    file mkdir $folder/fpga
+    file copy $root/fpga/cards $root/fpga/tcl $folder/fpga
+    file copy $root/constraints $folder/constraints
+    file copy $shell $folder/shell
+    incr planted
+    if {[catch {replaced $folder/$path $old $new} problem]} {
+        incr missed
+        puts "$what: $problem"
+        continue
+    }
+    set code [catch {
+        exec [info nameofexecutable] $here/check.tcl root=$folder rtl=$rtl shell=$folder/shell cards=u55c 2>@1
+    } said]
+    if {!$code || ![regexp {failed: (.*?)\n\n} $said -> found] || [string first $reason $found] < 0} {
+        incr missed
+        puts "$what in $path: not found as `$reason`, the check said: [lindex [split $said \n] 1]"
+    }
+}
+file delete -force $folder
+puts "planted faults: [expr {$planted - $missed}] of $planted found"
+exit [expr {$missed ? 1 : 0}]

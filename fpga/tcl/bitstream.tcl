@@ -1,0 +1,84 @@
+# From the Verilog of build/rtl and build/shell to a bitstream and a flash image of a card, in batch:
+#   vivado -mode batch -nojournal -nolog -source fpga/tcl/bitstream.tcl -tclargs card=u55c clock_mhz=250 strategy=default
+# run in the repository's root; `make bitstream CARD=u55c` does it. Results are under build/fpga/<card>/. Stages that have a
+# checkpoint of the same inputs are not run again.
+
+source [file join [file dirname [info script]] common.tcl]
+source [file join [file dirname [info script]] block_design.tcl]
+
+set options [keywalk::options {card {} clock_mhz 250 strategy default any_version 0 rtl build/rtl shell build/shell out build/fpga} $argv]
+dict with options {}
+keywalk::check_version $any_version
+keywalk::check_clock $clock_mhz
+keywalk::directives $strategy
+set card_file [file join fpga cards $card.toml]
+if {[catch {keywalk::read_card $card_file} facts]} {
+    keywalk::stop $facts
+}
+set xdc [file join constraints $card.xdc]
+set crossings [file join $shell keywalk_shell.tcl]
+set manifests [list [file join $rtl manifest.json] [file join $shell manifest.json]]
+foreach path [concat [list $xdc $crossings] $manifests] {
+    if {![file exists $path]} {
+        keywalk::stop "$path is missing; `make rtl shell` generates Verilog and crossings, constraints/ has a file per card"
+    }
+}
+set part [dict get $facts part]
+keywalk::check_part $part
+set folder [file join $out $card]
+file mkdir $folder
+
+set tcl [lsort [glob [file join [file dirname [info script]] *.tcl]]]
+set inputs [keywalk::inputs $options [concat [list $card_file $xdc] $tcl $manifests]]
+set latest [keywalk::latest_checkpoint $folder {synthesised placed routed} $inputs]
+
+if {$latest eq {}} {
+    keywalk::step project {
+        create_project -force -part $part card [file join $folder project]
+        if {[llength [get_board_parts -quiet [dict get $facts board_part]]] > 0} {
+            set_property BOARD_PART [dict get $facts board_part] [current_project]
+        } else {
+            puts "keywalk: board files of [dict get $facts board_part] are not installed; going on with the part alone"
+        }
+        add_files -norecurse [concat [glob [file join $rtl *.v]] [glob [file join $shell *.v]]]
+        add_files -fileset constrs_1 -norecurse $xdc
+        update_compile_order -fileset sources_1
+    }
+    keywalk::step {block design} {
+        keywalk::block_design $facts $clock_mhz
+        set design [get_files card.bd]
+        set_property synth_checkpoint_mode None $design
+        generate_target all $design
+        add_files -norecurse [make_wrapper -top $design]
+        update_compile_order -fileset sources_1
+    }
+    keywalk::step synthesise {
+        synth_design -top card_wrapper -part $part -flatten_hierarchy rebuilt
+        source $crossings
+        write_checkpoint -force [file join $folder synthesised.dcp]
+        report_utilization -hierarchical -file [file join $folder utilization_synthesised.rpt]
+    }
+    set latest synthesised
+} else {
+    keywalk::step "go on after stage $latest" {
+        open_checkpoint [file join $folder $latest.dcp]
+    }
+}
+keywalk::implement $folder $latest $strategy
+keywalk::step reports {
+    report_timing_summary -file [file join $folder timing.rpt]
+    report_utilization -hierarchical -file [file join $folder utilization.rpt]
+    report_bus_skew -file [file join $folder bus_skew.rpt]
+    report_cdc -details -file [file join $folder cdc.rpt]
+    report_methodology -file [file join $folder methodology.rpt]
+    report_drc -file [file join $folder drc.rpt]
+}
+keywalk::step timing { keywalk::check_timing }
+keywalk::step bitstream {
+    set bit [file join $folder keywalk_$card.bit]
+    write_bitstream -force $bit
+    write_cfgmem -force -format mcs -interface [dict get $facts configuration.flash_interface] \
+        -size [dict get $facts configuration.flash_megabytes] \
+        -loadbit "up [dict get $facts configuration.flash_offset] $bit" [file join $folder keywalk_$card.mcs]
+}
+puts "keywalk: $folder/keywalk_$card.bit and .mcs are written"
