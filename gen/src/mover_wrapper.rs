@@ -1,11 +1,10 @@
 //! The top module `keywalk_mover`: packs the data mover's field ports into AXI ports.
 
 use crate::canonicalise::Port;
-use crate::wrapper::{CORE_INSTANCE, TopPort, connect_streams, range, stream_ports};
+use crate::wrapper::{TopPort, burst_constants, connect_streams, instantiate, module_head, stream_ports};
 use keywalk_contract::Config;
 use keywalk_contract::mover::{MEMORY_PORT, READ_STREAM, STREAMS, WRITE_STREAM};
 use keywalk_hdl::mover_records::MEMORY_PREFIX;
-use std::collections::BTreeSet;
 use std::fmt::Write;
 
 /// Name of the module.
@@ -85,34 +84,9 @@ pub fn ports(config: &Config) -> Vec<TopPort> {
 /// When the core has a port that is not connected: a fault of this crate, found by every test.
 #[must_use]
 pub fn verilog(config: &Config, header: &str, core: &str, inputs: &[Port], outputs: &[Port]) -> String {
-    let mut text = String::new();
-    let _ = writeln!(text, "// {header}");
-    let _ = writeln!(text, "module {TOP} (");
-    let ports = ports(config);
     let streams = STREAMS.iter().map(|stream| stream.axi_name);
     let bus: Vec<&str> = streams.chain([WRITE_STREAM, READ_STREAM, MEMORY_PORT]).collect();
-    for (number, port) in ports.iter().enumerate() {
-        match port.name.as_str() {
-            "aclk" => {
-                text.push_str("    (* X_INTERFACE_INFO = \"xilinx.com:signal:clock:1.0 aclk CLK\" *)\n");
-                let _ = writeln!(
-                    text,
-                    "    (* X_INTERFACE_PARAMETER = \"ASSOCIATED_BUSIF {}, ASSOCIATED_RESET aresetn\" *)",
-                    bus.join(":")
-                );
-            }
-            "aresetn" => {
-                text.push_str("    (* X_INTERFACE_INFO = \"xilinx.com:signal:reset:1.0 aresetn RST\" *)\n");
-                text.push_str("    (* X_INTERFACE_PARAMETER = \"POLARITY ACTIVE_LOW\" *)\n");
-            }
-            _ => {}
-        }
-        let direction = if port.is_input { "input" } else { "output" };
-        let comma = if number + 1 == ports.len() { "" } else { "," };
-        let comment = if port.doc.is_empty() { String::new() } else { format!(" // {}", port.doc.replace('\n', " ")) };
-        let _ = writeln!(text, "    {direction} wire {}{}{comma}{comment}", range(port.width), port.name);
-    }
-    text.push_str(");\n");
+    let mut text = module_head(header, TOP, &ports(config), &bus);
 
     let mut connections: Vec<(String, String)> =
         vec![("clk".into(), "aclk".into()), ("reset_n".into(), "aresetn".into())];
@@ -134,28 +108,12 @@ pub fn verilog(config: &Config, header: &str, core: &str, inputs: &[Port], outpu
     }
     let size = config.mover_byte_bits();
     for channel in ["aw", "ar"] {
-        for (name, value) in [
-            ("id", "1'b0".into()),
-            ("size", format!("3'd{size}")),
-            ("burst", "2'b01".into()),
-            ("lock", "1'b0".into()),
-            ("cache", "4'b0011".into()),
-            ("prot", "3'b000".into()),
-            ("qos", "4'b0000".into()),
-        ] {
-            let _ = writeln!(text, "    assign {MEMORY_PORT}_{channel}{name} = {value};");
-        }
+        let _ = writeln!(text, "    assign {MEMORY_PORT}_{channel}id = 1'b0;");
+        burst_constants(&mut text, &format!("{MEMORY_PORT}_{channel}"), size);
     }
     // With one ID the responses need none, and the mover counts the beats of a burst itself.
     unused.extend(["bid", "rid", "rlast"].map(|name| format!("{MEMORY_PORT}_{name}")));
-    let _ = writeln!(text, "    wire _unused_ok = &{{1'b0, {}, 1'b0}};", unused.join(", "));
-    let _ = writeln!(text, "    {core} {CORE_INSTANCE} (");
-    let known: BTreeSet<&str> = connections.iter().map(|(port, _)| port.as_str()).collect();
-    for port in inputs.iter().chain(outputs) {
-        assert!(known.contains(port.name.as_str()), "module {TOP} does not connect the core's port {}", port.name);
-    }
-    let lines: Vec<String> = connections.iter().map(|(port, wire)| format!("        .{port}({wire})")).collect();
-    let _ = writeln!(text, "{}\n    );\nendmodule", lines.join(",\n"));
+    instantiate(&mut text, core, TOP, &connections, &unused, inputs.iter().chain(outputs));
     text
 }
 

@@ -140,6 +140,81 @@ fn part(stream: &StreamPort, field: &Field, width: u32) -> String {
     }
 }
 
+/// The head of a top module: comment, name and ports, with what Vivado infers interfaces from. `bus` names the interfaces
+/// that the clock belongs to.
+pub(crate) fn module_head(header: &str, top: &str, ports: &[TopPort], bus: &[&str]) -> String {
+    let mut text = String::new();
+    for line in header.lines() {
+        let _ = writeln!(text, "// {line}");
+    }
+    let _ = writeln!(text, "module {top} (");
+    for (number, port) in ports.iter().enumerate() {
+        match port.name.as_str() {
+            "aclk" => {
+                text.push_str("    (* X_INTERFACE_INFO = \"xilinx.com:signal:clock:1.0 aclk CLK\" *)\n");
+                let _ = writeln!(
+                    text,
+                    "    (* X_INTERFACE_PARAMETER = \"ASSOCIATED_BUSIF {}, ASSOCIATED_RESET aresetn\" *)",
+                    bus.join(":")
+                );
+            }
+            "aresetn" => {
+                text.push_str("    (* X_INTERFACE_INFO = \"xilinx.com:signal:reset:1.0 aresetn RST\" *)\n");
+                text.push_str("    (* X_INTERFACE_PARAMETER = \"POLARITY ACTIVE_LOW\" *)\n");
+            }
+            "interrupt" => {
+                text.push_str("    (* X_INTERFACE_INFO = \"xilinx.com:signal:interrupt:1.0 interrupt INTERRUPT\" *)\n");
+                // The name is fixed by the port list; it is a common word of C++, which matters to no synthesis.
+                text.push_str("    /* verilator lint_off SYMRSVDWORD */\n");
+            }
+            _ => {}
+        }
+        let direction = if port.is_input { "input" } else { "output" };
+        let comma = if number + 1 == ports.len() { "" } else { "," };
+        let comment = if port.doc.is_empty() { String::new() } else { format!(" // {}", port.doc.replace('\n', " ")) };
+        let _ = writeln!(text, "    {direction} wire {}{}{comma}{comment}", range(port.width), port.name);
+        if port.name == "interrupt" {
+            text.push_str("    /* verilator lint_on SYMRSVDWORD */\n");
+        }
+    }
+    text.push_str(");\n");
+    text
+}
+
+/// What is the same for every burst of an AXI4 address channel, whose signals begin with `channel`: beats of `1 << size`
+/// bytes, INCR, modifiable and bufferable.
+pub(crate) fn burst_constants(text: &mut String, channel: &str, size: u32) {
+    for (name, value) in [
+        ("size", format!("3'd{size}")),
+        ("burst", "2'b01".into()),
+        ("lock", "1'b0".into()),
+        ("cache", "4'b0011".into()),
+        ("prot", "3'b000".into()),
+        ("qos", "4'b0000".into()),
+    ] {
+        let _ = writeln!(text, "    assign {channel}{name} = {value};");
+    }
+}
+
+/// The end of a top module: what nobody reads, and the core, each of whose ports must be connected.
+pub(crate) fn instantiate<'a>(
+    text: &mut String,
+    core: &str,
+    top: &str,
+    connections: &[(String, String)],
+    unused: &[String],
+    ports: impl Iterator<Item = &'a Port>,
+) {
+    let _ = writeln!(text, "    wire _unused_ok = &{{1'b0, {}, 1'b0}};", unused.join(", "));
+    let _ = writeln!(text, "    {core} {CORE_INSTANCE} (");
+    let known: BTreeSet<&str> = connections.iter().map(|(port, _)| port.as_str()).collect();
+    for port in ports {
+        assert!(known.contains(port.name.as_str()), "module {top} does not connect the core's port {}", port.name);
+    }
+    let lines: Vec<String> = connections.iter().map(|(port, wire)| format!("        .{port}({wire})")).collect();
+    let _ = writeln!(text, "{}\n    );\nendmodule", lines.join(",\n"));
+}
+
 /// Connects the fields of streams with the core's ports: declares what the outgoing ones are made of in `text`, adds to
 /// `connections` pairs of core port and wire, and to `unused` the bits of incoming ones that the core has no port for.
 pub(crate) fn connect_streams(
@@ -196,43 +271,8 @@ pub(crate) fn connect_streams(
 /// When the core lacks a port: a fault of this crate, found by every test.
 #[must_use]
 pub fn verilog(config: &Config, header: &str, core: &str, inputs: &[Port], outputs: &[Port]) -> String {
-    let mut text = String::new();
-    for line in header.lines() {
-        let _ = writeln!(text, "// {line}");
-    }
-    let ports = self::ports(config);
-    let _ = writeln!(text, "module {TOP} (");
-    let bus: Vec<&str> = ports::streams(config).map(|stream| stream.axi_name).chain(["m_axi_tbl", "s_axil"]).collect();
-    for (number, port) in ports.iter().enumerate() {
-        match port.name.as_str() {
-            "aclk" => {
-                text.push_str("    (* X_INTERFACE_INFO = \"xilinx.com:signal:clock:1.0 aclk CLK\" *)\n");
-                let _ = writeln!(
-                    text,
-                    "    (* X_INTERFACE_PARAMETER = \"ASSOCIATED_BUSIF {}, ASSOCIATED_RESET aresetn\" *)",
-                    bus.join(":")
-                );
-            }
-            "aresetn" => {
-                text.push_str("    (* X_INTERFACE_INFO = \"xilinx.com:signal:reset:1.0 aresetn RST\" *)\n");
-                text.push_str("    (* X_INTERFACE_PARAMETER = \"POLARITY ACTIVE_LOW\" *)\n");
-            }
-            "interrupt" => {
-                text.push_str("    (* X_INTERFACE_INFO = \"xilinx.com:signal:interrupt:1.0 interrupt INTERRUPT\" *)\n");
-                // The name is fixed by the port list; it is a common word of C++, which matters to no synthesis.
-                text.push_str("    /* verilator lint_off SYMRSVDWORD */\n");
-            }
-            _ => {}
-        }
-        let direction = if port.is_input { "input" } else { "output" };
-        let comma = if number + 1 == ports.len() { "" } else { "," };
-        let comment = if port.doc.is_empty() { String::new() } else { format!(" // {}", port.doc.replace('\n', " ")) };
-        let _ = writeln!(text, "    {direction} wire {}{}{comma}{comment}", range(port.width), port.name);
-        if port.name == "interrupt" {
-            text.push_str("    /* verilator lint_on SYMRSVDWORD */\n");
-        }
-    }
-    text.push_str(");\n");
+    let bus = ports::streams(config).map(|stream| stream.axi_name).chain(["m_axi_tbl", "s_axil"]).collect::<Vec<_>>();
+    let mut text = module_head(header, TOP, &self::ports(config), &bus);
 
     let mut connections: Vec<(String, String)> =
         vec![("clk".into(), "aclk".into()), ("reset_n".into(), "aresetn".into())];
@@ -253,16 +293,7 @@ pub fn verilog(config: &Config, header: &str, core: &str, inputs: &[Port], outpu
     let size = (config.table_data_bits / 8).trailing_zeros();
     let channels: &[&str] = if config.command_unit { &["ar", "aw"] } else { &["ar"] };
     for channel in channels {
-        for (name, value) in [
-            ("size", format!("3'd{size}")),
-            ("burst", "2'b01".into()),
-            ("lock", "1'b0".into()),
-            ("cache", "4'b0011".into()),
-            ("prot", "3'b000".into()),
-            ("qos", "4'b0000".into()),
-        ] {
-            let _ = writeln!(text, "    assign m_axi_tbl_{channel}{name} = {value};");
-        }
+        burst_constants(&mut text, &format!("m_axi_tbl_{channel}"), size);
     }
     if config.command_unit {
         let (id_bits, bytes) = (config.table_id_bits(), config.table_data_bits / 8);
@@ -273,13 +304,6 @@ pub fn verilog(config: &Config, header: &str, core: &str, inputs: &[Port], outpu
     }
     unused.push("s_axil_awprot".into());
     unused.push("s_axil_arprot".into());
-    let _ = writeln!(text, "    wire _unused_ok = &{{1'b0, {}, 1'b0}};", unused.join(", "));
-    let _ = writeln!(text, "    {core} {CORE_INSTANCE} (");
-    let known: BTreeSet<&str> = connections.iter().map(|(port, _)| port.as_str()).collect();
-    for port in inputs.iter().chain(outputs) {
-        assert!(known.contains(port.name.as_str()), "the top module does not connect the core's port {}", port.name);
-    }
-    let lines: Vec<String> = connections.iter().map(|(port, wire)| format!("        .{port}({wire})")).collect();
-    let _ = writeln!(text, "{}\n    );\nendmodule", lines.join(",\n"));
+    instantiate(&mut text, core, TOP, &connections, &unused, inputs.iter().chain(outputs));
     text
 }
