@@ -11,8 +11,8 @@
 //! **Latency and throughput.** Two cycles; one lookup and one fill per cycle. A lookup whose `early_index` comes two cycles
 //! after a fill sees it.
 //!
-//! **Timing.** Tags are compared straight off block RAM in carry chains; the data memory is read at {set, way} from
-//! registers. The page shift lives in the tag word, because the shift by it must begin before the line arrives.
+//! **Timing.** Tags are compared straight off block RAM in carry chains, whose ends are registered: `found` is their OR. The
+//! data memory is read at {set, way} from registers. The page shift lives in the tag word, because the shift by it must begin before the line arrives.
 //!
 //! **Reset and flush.** After reset and after `flush` all tags are scrubbed, one set per cycle, and `ready` is low.
 //! Lookups whose `early_index` comes with the flush or while `ready` is low miss, and fills that do are dropped.
