@@ -1,10 +1,11 @@
 //! Admits requests to the lookup and turns keys into MPT indices.
 //!
-//! **Purpose.** New requests, requests that come back from the HEM lookup (replays), and requests that come back from the
-//! checks to be looked up once more enter the lookup pipe here, one per cycle, replays first and new ones last. The
-//! function selects the table set; the index is the key rotated right by eight, masked with `num_mpts - 1`. A new request
-//! is given its generation, its time stamp and its epochs; a replay keeps those that it has. A request from the checks keeps its generation and its time stamp, and is given epochs anew, because another entry has
-//! other ones: its generation still waits for it, and what it finds or brings is of the epochs under which it looks.
+//! **Purpose.** New requests, requests that come back from the HEM lookup (replays), and requests that come back from
+//! the checks to be looked up once more enter the lookup pipe here, one per cycle, replays first and new ones last. The
+//! function selects the table set; the index is the key rotated right by eight, masked with `num_mpts - 1`. A new
+//! request is given its generation, its time stamp and its epochs; a replay keeps those that it has. A request from the
+//! checks keeps its generation and its time stamp, and is given epochs anew, because another entry has other ones: its
+//! generation still waits for it, and what it finds or brings is of the epochs under which it looks.
 //!
 //! **Handshake.** Channel `request` in, ready/valid; `request_ready` depends on registers, `pause`, `gap_wanted` and
 //! `decoded_valid` only, which are registers where they come from. Channel `decoded` in (replays), valid only: it has the
@@ -24,11 +25,11 @@
 //! epochs are sampled in one cycle, that of `early_index`; the epochs of the buckets come one cycle later because they
 //! are read from a memory in that cycle.
 //!
-//! **Limits.** The pipe never stalls, so a request is admitted only with a place reserved in the queue of the page split,
-//! which it keeps until the split takes it, and with a HEM context, which it keeps until its entry has been found. So a
-//! replay needs no reservation, and the queue of those from the checks has a place for each. `admitted_max` requests hold
-//! the one and `hem_contexts` the other. Where responses come in
-//! order a new request is given an order number, modulo `admitted_max`: two requests that hold a place never share one.
+//! **Limits.** The pipe never stalls, so a request is admitted only with a place reserved in the queue of the page
+//! split, which it keeps until the split takes it, and with a HEM context, which it keeps until its entry has been
+//! found. So a replay needs no reservation, and the queue of those from the checks has a place for each. `admitted_max`
+//! requests hold the one and `hem_contexts` the other. Where responses come in order a new request is given an order
+//! number, modulo `admitted_max`: two requests that hold a place never share one.
 
 use crate::fence::pd_bucket;
 use crate::function_map::FunctionMap;
