@@ -513,7 +513,7 @@ impl Assembler {
         self.store(place);
     }
 
-    /// CFG_BT_ATTR.
+    /// CFG_BT_ATTR. What was found by the shapes before is forgotten before the answer, as with base addresses.
     fn configuration(&mut self) {
         let saved = [regs::table_select::REGISTER, regs::table_geometry::REGISTER, regs::table_object_count::REGISTER];
         self.label("configuration");
@@ -547,6 +547,7 @@ impl Assembler {
             self.write_register(&regs::table_commit::REGISTER, Constant(0));
         }
         self.unlock(&saved);
+        self.fence(None);
         self.act(action::END_CONFIGURATION);
         self.jump(Jump, "idle_mailbox");
     }

@@ -22,7 +22,7 @@
 //! the answer, and not after it. The core's registers that a command of base addresses stages are put back before the host reaches
 //! them again. Of several writes those that were made before one failed are taken back.
 //!
-//! **Limits.** Contexts of 64 to 512 bytes. A command of base addresses fences all of its function. `status.idle` does not tell of
+//! **Limits.** Contexts of 64 to 512 bytes. A command of base addresses or geometry fences all of its function. `status.idle` does not tell of
 //! a command. Nobody else may write the lines that commands and work requests change while they are under way.
 
 use crate::command_machine::{self, PORT_BITS, WORD_BITS};
@@ -30,7 +30,7 @@ use crate::command_program::{self, action, output, port};
 use crate::function_map::FunctionMap;
 use crate::prim::{
     Builder, Design, Ram, RamStyle, Rom, Signal, concat, input_channel, or_all, output_channel, scrub,
-    select_by_number, select_first, select_tree,
+    select_by_number, select_tree,
 };
 use crate::records::GeometryWrite;
 use keywalk_contract::command::{DATA_WORDS, Opcode, REGISTERS, REGISTERS_OFFSET, command_start, post_mailbox};
@@ -111,8 +111,8 @@ struct Lite<'a> {
     /// A command was taken in the cycle before: POST_MB, CFG_BT_ATTR.
     posted: Signal<'a>,
     configured: Signal<'a>,
-    /// POST_MB is being taken.
-    takes_mailbox: Signal<'a>,
+    /// One of them is being taken.
+    takes_command: Signal<'a>,
     /// Its dwords and function.
     words: Vec<Signal<'a>>,
     function: Signal<'a>,
@@ -128,8 +128,6 @@ struct Mailbox<'a> {
     busy: Signal<'a>,
     status: Signal<'a>,
     token: Signal<'a>,
-    /// CFG_BT_ATTR has taken effect.
-    config_done: Signal<'a>,
     /// The core's registers are the sequencer's.
     lock: Signal<'a>,
 }
@@ -164,8 +162,7 @@ fn registers<'a>(b: &'a Builder<'a>, mailbox: &Mailbox<'a>, access: &Access<'a>)
     let host_waits = b.register_reset("host_write_waits", 1, 0);
     let b_valid = b.register_reset("b_valid", 1, 0);
     let b_error = b.register("b_error", 1);
-    let waits_for_config = b.register_reset("waits_for_config", 1, 0);
-    let may_go = (settled & !b_valid.value & !waits_for_config.value & !host_waits.value).named("write_may_go");
+    let may_go = (settled & !b_valid.value & !host_waits.value).named("write_may_go");
     let own_go = (may_go & own).named("own_write");
 
     let staged: Vec<_> = (0..DATA_WORDS)
@@ -221,13 +218,11 @@ fn registers<'a>(b: &'a Builder<'a>, mailbox: &Mailbox<'a>, access: &Access<'a>)
     let core_error = b.input("core_axil_bresp", 2).bit(1);
 
     go.drive(own_go | host_go);
-    waits_for_config.next(configured | (waits_for_config.value & !mailbox.config_done));
     let host_ends = core_ends & !core_of_unit.value;
-    let own_ends = own_go & !configured;
-    let answers = own_ends | host_ends | (waits_for_config.value & mailbox.config_done);
+    let answers = own_go | host_ends;
     host_waits.next(host_go | (host_waits.value & !host_ends));
     b_valid.next(answers | (b_valid.value & !b.input("axil_bready", 1)));
-    b_error.next_if(answers, select_first(&[(host_ends, core_error), (own_ends, own_error)], b.flag(false)));
+    b_error.next_if(answers, host_ends.mux(core_error, own_error));
     b.output("axil_bvalid", b_valid.value);
     b.output("axil_bresp", b_error.value.concat(b.flag(false)));
 
@@ -276,7 +271,7 @@ fn registers<'a>(b: &'a Builder<'a>, mailbox: &Mailbox<'a>, access: &Access<'a>)
     let taken = posted | configured;
     let quiet = !core_busy.value & !core_read_busy.value;
     Lite {
-        takes_mailbox: posted,
+        takes_command: taken,
         posted: posted.delay_reset("mailbox_posted"),
         configured: configured.delay_reset("configuration_posted"),
         words: staged.iter().enumerate().map(|(number, word)| word.hold(&format!("posted_{number}"), taken)).collect(),
@@ -330,13 +325,7 @@ impl CommandUnit {
         let busy = b.register_reset("mailbox_busy", 1, 0);
         let mailbox_status = b.register_reset("mailbox_status", 8, 0);
         let token = b.register_reset("mailbox_token", 16, 0);
-        let mailbox = Mailbox {
-            busy: busy.value,
-            status: mailbox_status.value,
-            token: token.value,
-            config_done: ends_configuration,
-            lock: lock.value,
-        };
+        let mailbox = Mailbox { busy: busy.value, status: mailbox_status.value, token: token.value, lock: lock.value };
         let access = Access {
             write: acts(action::WRITE_REGISTER),
             read: acts(action::READ_REGISTER),
@@ -344,7 +333,7 @@ impl CommandUnit {
             data: output("register_data", output::REGISTER, 32),
         };
         let lite = registers(b, &mailbox, &access);
-        busy.next(lite.takes_mailbox | (busy.value & !ends_mailbox));
+        busy.next(lite.takes_command | (busy.value & !ends_mailbox & !ends_configuration));
         mailbox_status.next_if(ends_mailbox, status);
         let field = |field: Field| lite.words[(field.low / 32) as usize].bits(field.high() % 32, field.low % 32);
         token.next_if(ends_mailbox, field(post_mailbox::TOKEN));

@@ -1,7 +1,7 @@
 //! The driver's command path: command descriptors, mailbox commands and their outcome (contract sections 3 and 5).
 //!
-//! A command descriptor is an opcode and six dwords. CFG_BT_ATTR takes effect at once; POST_MB starts a mailbox command,
-//! of which there is one at a time. Codes of BT commands, CREATE_MPT, DESTROY_MPT and QUERY_MPT are the contract's; those
+//! A command descriptor is an opcode and six dwords. One command is under way at a time: CFG_BT_ATTR, or what POST_MB starts, a
+//! mailbox command, which alone has a status and a token. Codes of BT commands, CREATE_MPT, DESTROY_MPT and QUERY_MPT are the contract's; those
 //! of CQC, SRQC and QPC commands are the driver's own, as is the rule that a MODIFY brings the context and behind it a
 //! mask whose zero bits say what changes.
 
@@ -72,10 +72,10 @@ crate::layout! {
 crate::layout! {
     /// What the mailbox reports: the first dword is that of the driver's status query (0x8505).
     pub mod mailbox_status: 8 bytes {
-        STATUS / "status" [7:0] = "Outcome of the last command; 0: none since reset.";
+        STATUS / "status" [7:0] = "Outcome of the last mailbox command; 0: none since reset.";
         RESERVED_8 / "reserved_8" [30:8] = "Reserved.";
-        BUSY / "busy" [31:31] = "A command is under way. STATUS and TOKEN are those of the command before.";
-        TOKEN / "token" [47:32] = "Token of the last command.";
+        BUSY / "busy" [31:31] = "A command is under way. STATUS and TOKEN are those of the mailbox command before.";
+        TOKEN / "token" [47:32] = "Token of the last mailbox command.";
         RESERVED_48 / "reserved_48" [63:48] = "Reserved.";
     }
 }
@@ -318,8 +318,8 @@ pub const REGISTERS: [Register; DATA_WORDS + 3] = [
         offset: REGISTERS_OFFSET + 0x18,
         access: Access::WriteOnly,
         reset: 0,
-        doc: "Starts the command whose dwords are staged. Answered with SLVERR, and nothing changes, while a mailbox \
-              command is under way and for an opcode that is not one of these.",
+        doc: "Starts the command whose dwords are staged. Answered with SLVERR, and nothing changes, while a command is \
+              under way and for an opcode that is not one of these.",
         fields: &[command_start::OPCODE, command_start::FUNCTION],
     },
     Register {

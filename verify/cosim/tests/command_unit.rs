@@ -3,6 +3,7 @@
 //! in `verify/tests/commands.rs`.
 
 use keywalk_contract::command::{self, DATA_WORDS, Opcode};
+use keywalk_contract::regs::CounterName;
 use keywalk_contract::{CommandStatus, Table, WorkStatus, mpt_entry, regs, work};
 use keywalk_cosim::{Engine, EngineOptions, Error, LiteAccess, Setup, TableGeometry, TableSet, WorkRequest, dut};
 use keywalk_image::SparseMemory;
@@ -152,6 +153,26 @@ fn a_start_while_a_command_is_under_way_changes_nothing() -> Result<(), Error> {
     assert_eq!((state.is_busy, state.token), (true, 7), "status and token are of the command before");
     assert_eq!(end(&mut engine)?, (Some(CommandStatus::Ok), 8));
     assert_eq!(line(&mut engine, CHUNK + 6 * 64), context());
+    Ok(())
+}
+
+#[test]
+fn other_geometry_is_a_command_that_is_busy_until_its_fence() -> Result<(), Error> {
+    for options in [EngineOptions::default(), EngineOptions::rough(50, 5)] {
+        let mut engine = engine(options)?;
+        run(&mut engine, WRITE_MPT_BT0, 7, PAGE)?;
+        run(&mut engine, CREATE_MPT, 8, BUFFER)?;
+        let hops = |number: u32| [0, 0, 0, number << 8, 0, 0];
+        let code = Opcode::ConfigureBtAttribute as u16;
+        assert!(engine.start_command(code, 0, &hops(2))?, "the write is answered at once");
+        assert!(!engine.start_command(code, 0, &hops(0))?, "a command is under way");
+        assert!(!start(&mut engine, DESTROY_MPT, 9, 0)?, "a command is under way");
+        let fences = engine.counter(CounterName::Invalidations)?;
+        assert_eq!(end(&mut engine)?, (Some(CommandStatus::Ok), 8), "status and token are of mailbox commands");
+        assert_eq!(engine.counter(CounterName::Invalidations)? - fences, 1, "it is fenced");
+        assert!(start(&mut engine, QUERY_MPT, 10, BUFFER)?);
+        assert_eq!(end(&mut engine)?, (Some(CommandStatus::Unmapped), 10), "level 0 of two hops is zero");
+    }
     Ok(())
 }
 

@@ -104,7 +104,8 @@ impl Device {
         Self { engine, bt0_slots: hem::BT_NUM_MAX, pending: None, last: MailboxStatus::default() }
     }
 
-    /// Takes a command. CFG_BT_ATTR is done at once. A mailbox command is then under way: [`Device::run`] carries it out.
+    /// Takes a command. CFG_BT_ATTR is done at once; a device that caches is busy until it has forgotten what it found by the
+    /// old shapes. A mailbox command is then under way: [`Device::run`] carries it out.
     /// Anything but [`CommandStatus::Ok`] means that the command was not taken and nothing has changed.
     pub fn start(&mut self, descriptor: &Descriptor) -> CommandStatus {
         if self.pending.is_some() {
