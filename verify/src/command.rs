@@ -13,6 +13,7 @@ use std::fs;
 use std::io::{self, IsTerminal, Write};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use clap::Args;
@@ -77,13 +78,37 @@ pub fn parse_shard(text: &str) -> Result<(u64, u64), String> {
     }
 }
 
-/// Prints lines to standard output. A reader that has gone away is no reason to stop.
+/// The first failure to print.
+static PRINT_FAILURE: OnceLock<io::Error> = OnceLock::new();
+
+/// Prints lines to standard output. A failure is no reason to stop, since other output goes elsewhere; [`printed`] tells of it
+/// in the end.
 pub fn print(lines: &[String]) {
     let mut out = io::stdout().lock();
-    for line in lines {
-        let _ = writeln!(out, "{line}");
+    let result = lines.iter().try_for_each(|line| writeln!(out, "{line}")).and_then(|()| out.flush());
+    if let Err(error) = result {
+        PRINT_FAILURE.get_or_init(|| error);
     }
-    let _ = out.flush();
+}
+
+/// Whether everything that was to be printed has been.
+///
+/// # Errors
+/// The first failure.
+pub fn printed() -> io::Result<()> {
+    PRINT_FAILURE.get().map_or(Ok(()), |error| Err(io::Error::new(error.kind(), error.to_string())))
+}
+
+/// The exit code of a command that ended with `code`: one that could not print has failed. A reader that has gone away has seen
+/// what it wanted.
+pub fn exit_code(code: u8, printed: io::Result<()>) -> u8 {
+    match printed {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            eprintln!("keywalk-verify: standard output cannot be written: {error}");
+            if code == PASSED { FAILED } else { code }
+        }
+        _ => code,
+    }
 }
 
 /// Prepares the file of `--json`, so that a path that cannot be written is refused before the work.
@@ -129,16 +154,19 @@ pub fn json_refusal(path: &Path, error: &io::Error) -> Refusal {
     Refusal::unusable(format!("--json {}: {error}", path.display()))
 }
 
+/// Cycles from a table read to its data, unless asked for otherwise.
+const LATENCY_CYCLES: u32 = 40;
+
 /// Arguments that say how the surroundings of a generated engine behave.
 #[derive(Debug, Args)]
 pub struct RtlArgs {
-    /// Cycles from a table read to its data, or a range of which each read takes its own.
-    #[arg(long, default_value = "40", value_name = "N|MIN..MAX", value_parser = parse_latency)]
-    pub latency: RangeInclusive<u32>,
-    /// Answer table reads out of order, their beats mixed.
+    /// Cycles from a table read to its data, or a range of which each read takes its own; with `--dut rtl` only. [default: 40]
+    #[arg(long, value_name = "N|MIN..MAX", value_parser = parse_latency)]
+    latency: Option<RangeInclusive<u32>>,
+    /// Answer table reads out of order, their beats mixed; with `--dut rtl` only.
     #[arg(long)]
     pub reorder: bool,
-    /// Idle cycles and back-pressure on every channel.
+    /// Idle cycles and back-pressure on every channel; with `--dut rtl` only.
     #[arg(long)]
     pub stall: bool,
     /// Everything random follows from it.
@@ -162,10 +190,35 @@ pub fn engine(preset: &str) -> Result<&'static keywalk_cosim::Dut, Refusal> {
 }
 
 impl RtlArgs {
+    /// Cycles from a table read to its data.
+    #[must_use]
+    pub fn latency(&self) -> RangeInclusive<u32> {
+        self.latency.clone().unwrap_or(LATENCY_CYCLES..=LATENCY_CYCLES)
+    }
+
+    /// Refuses what says nothing of the golden model.
+    ///
+    /// # Errors
+    /// The argument that was given.
+    pub fn refuse_for_model(&self, preset: Option<&str>) -> Result<(), Refusal> {
+        let given = [
+            ("--preset", preset.is_some()),
+            ("--latency", self.latency.is_some()),
+            ("--reorder", self.reorder),
+            ("--stall", self.stall),
+        ];
+        match given.into_iter().find(|(_, is_given)| *is_given) {
+            Some((name, _)) => {
+                Err(Refusal::unusable(format!("{name} needs --dut rtl: the model has one configuration and no clock")))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// The surroundings.
     #[must_use]
     pub fn options(&self) -> RtlOptions {
-        let latency_cycles = self.latency.clone();
+        let latency_cycles = self.latency();
         RtlOptions { latency_cycles, reorder: self.reorder, stall: self.stall, seed: self.seed }
     }
 }

@@ -53,12 +53,13 @@ enum Command {
     /// hold what the log says, pointers of further levels are in memory before the device is told of them, freed memory is
     /// gone. Every outcome is compared: status and token of a command, what a query wrote, where the driver found a context;
     /// in the logs of verify/events also accesses between the events. After the last event every line of 64 bytes that the
-    /// device wrote and the whole image must hold what the file says, and every row must hold as with `vectors`.
+    /// device wrote and the whole image must hold what the file says, the BT0 slots of every table must be those of `hem`, and
+    /// every row must hold as with `vectors`.
     ///
     /// Prints a line per file, the first difference in full, and in the last line `N passed, M failed` over events, places
-    /// in memory and rows.
+    /// in memory, base addresses and rows.
     ///
-    /// Exit status: 0 all passed, 1 something failed, 2 wrong usage or unreadable input.
+    /// Exit status: 0 all passed, 1 something failed, 2 wrong usage or unreadable input, 3 a tool is missing.
     Replay(ReplayArgs),
     /// Show how the golden model answers one request on the tables of a vector file, step by step.
     ///
@@ -164,9 +165,10 @@ struct VectorsArgs {
     /// What is tested.
     #[arg(long, value_enum, default_value = "model")]
     dut: DutName,
-    /// The engine: a configuration such as default or small, or a copy of one with a planted fault.
-    #[arg(long, default_value = "default", value_name = "NAME")]
-    preset: String,
+    /// The engine: a configuration such as default or small, or a copy of one with a planted fault; with `--dut rtl` only.
+    /// [default: default]
+    #[arg(long, value_name = "NAME")]
+    preset: Option<String>,
     #[command(flatten)]
     rtl: RtlArgs,
     /// Regions of more pages are sampled instead of requested as a whole. [default: 2097152 for the RTL, none for the
@@ -209,8 +211,22 @@ struct ExplainArgs {
     pd: Option<u64>,
 }
 
+impl VectorsArgs {
+    fn preset(&self) -> &str {
+        self.preset.as_deref().unwrap_or("default")
+    }
+}
+
 fn main() -> ExitCode {
-    let result = match Cli::parse().command {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        // Help and version are no errors, and go to standard output.
+        Err(message) => {
+            let printed = message.print().or_else(|error| if message.use_stderr() { Ok(()) } else { Err(error) });
+            return ExitCode::from(command::exit_code(message.exit_code() as u8, printed));
+        }
+    };
+    let result = match cli.command {
         Command::Vectors(args) => vectors(&args),
         Command::Replay(args) => command::replay::run(&args),
         Command::Explain(args) => explain(&args),
@@ -222,10 +238,11 @@ fn main() -> ExitCode {
         Command::Formal(args) => command::formal::run(&args),
         Command::Mutants(args) => command::mutants::run(&args),
     };
-    ExitCode::from(result.unwrap_or_else(|error| {
+    let code = result.unwrap_or_else(|error| {
         eprintln!("keywalk-verify: {}", error.message);
         error.code
-    }))
+    });
+    ExitCode::from(command::exit_code(code, command::printed()))
 }
 
 fn design(args: &VectorsArgs) -> Result<Design, Refusal> {
@@ -233,6 +250,7 @@ fn design(args: &VectorsArgs) -> Result<Design, Refusal> {
         if args.trace.is_some() {
             return Err(Refusal::unusable("--trace needs --dut rtl: the model has no waveform"));
         }
+        args.rtl.refuse_for_model(args.preset.as_deref())?;
         return Ok(Design::Model);
     }
     if args.trace.is_some() && !cfg!(feature = "trace") {
@@ -240,7 +258,7 @@ fn design(args: &VectorsArgs) -> Result<Design, Refusal> {
             "--trace needs a build with tracing: cargo run --release -p keywalk-verify --features trace -- ...";
         return Err(Refusal::unusable(message));
     }
-    Ok(Design::Rtl { design: engine(&args.preset)?, options: args.rtl.options() })
+    Ok(Design::Rtl { design: engine(args.preset())?, options: args.rtl.options() })
 }
 
 fn vectors(args: &VectorsArgs) -> Result<u8, Refusal> {
@@ -274,8 +292,8 @@ fn vectors(args: &VectorsArgs) -> Result<u8, Refusal> {
         "seed": args.rtl.seed,
         "whole_pages_max": Some(settings.whole_pages_max).filter(|pages| *pages < u64::MAX),
         "rtl": is_rtl.then(|| serde_json::json!({
-            "preset": args.preset,
-            "latency_cycles": [args.rtl.latency.start(), args.rtl.latency.end()],
+            "preset": args.preset(),
+            "latency_cycles": [args.rtl.latency().start(), args.rtl.latency().end()],
             "reorder": args.rtl.reorder,
             "stall": args.rtl.stall,
         })),
@@ -317,8 +335,10 @@ fn difference_lines(difference: &Difference) -> Vec<String> {
         format!("        request:  {request}"),
         format!("        expected: {expected}"),
         format!("        got:      {got}"),
-        "        the walk, as the golden model makes it:".into(),
     ];
+    if !walk.is_empty() {
+        lines.push("        the walk, as the golden model makes it:".into());
+    }
     lines.extend(walk.iter().map(|step| format!("          {step}")));
     lines
 }

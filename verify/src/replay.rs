@@ -1,9 +1,9 @@
 //! Replay: the events of a vector, which are what the driver sent, fed to a device in order, and then the vector's rows.
 //!
 //! The harness plays the host (vectors' README, "Reading the rows"): mailbox buffers hold what their event says, pointers of
-//! further levels are in memory before the device is told of them, memory is backed until it is freed, and page tables are
-//! those of the final image. MPT entries and pointers start as zero: what is there in the end, the device and its commands
-//! have written.
+//! further levels are in memory before the device is told of them and taken back where it refuses, memory is backed until it
+//! is freed, and page tables are those of the final image. MPT entries and pointers start as zero: what is there in the end,
+//! the device and its commands have written.
 
 mod device;
 mod event;
@@ -14,7 +14,7 @@ use std::path::Path;
 use keywalk_contract::command::{Action, Opcode};
 use keywalk_contract::{CommandStatus, MailboxCommand, Status, Table, WorkOpcode, WorkStatus};
 use keywalk_image::LINE_BYTES;
-use keywalk_model::{ContextQuery, ContextRequest, Descriptor, Request, WorkRequest};
+use keywalk_model::{ContextQuery, ContextRequest, ContextResponse, Controls, Descriptor, Request, WorkRequest};
 use serde::Serialize;
 
 pub use device::{CommandDut, ModelDevice, RtlDevice};
@@ -23,9 +23,9 @@ pub use event::{Event, EventLog};
 use crate::dut::DutError;
 use crate::report::{Count, Difference, FileReport};
 use crate::run::{self, Settings};
-use crate::tables::Tables;
+use crate::tables::{Golden, Tables};
 use crate::vector::Vector;
-use event::{Access, Mailbox, Work};
+use event::{Access, Command, Mailbox, Work};
 use host::Host;
 
 /// What a replay has found.
@@ -38,19 +38,21 @@ pub struct ReplayReport {
     pub events: Count,
     /// Lines of 64 bytes that the device wrote and that are still backed, and regions of the image.
     pub memory: Count,
+    /// Context tables whose BT0 slots are those of the file: as the host has sent them, and as the device looks objects up.
+    pub bases: Count,
 }
 
 impl ReplayReport {
     /// What failed of all kinds.
     #[must_use]
     pub fn failed(&self) -> u64 {
-        self.rows.failed() + self.events.failed + self.memory.failed
+        self.rows.failed() + self.events.failed + self.memory.failed + self.bases.failed
     }
 
-    /// What passed: rows, events and memory.
+    /// What passed: rows, events, memory and base addresses.
     #[must_use]
     pub fn passed(&self) -> u64 {
-        self.rows.checks.passed + self.events.passed + self.memory.passed
+        self.rows.checks.passed + self.events.passed + self.memory.passed + self.bases.passed
     }
 
     /// A line about the file.
@@ -68,6 +70,7 @@ impl ReplayReport {
         let failures = [
             ("events", self.events.failed),
             ("places in memory", self.memory.failed),
+            ("tables' base addresses", self.bases.failed),
             ("rows", checks.failed),
             ("index checks", self.rows.index_checks.failed),
             ("pieces", pieces.failed),
@@ -86,6 +89,7 @@ struct Replay<'a> {
     device: &'a mut dyn CommandDut,
     events: Count,
     memory: Count,
+    bases: Count,
     first_difference: Option<Difference>,
     /// Token of the next mailbox command.
     token: u16,
@@ -108,15 +112,16 @@ pub fn replay_file(
         device,
         events: Count::default(),
         memory: Count::default(),
+        bases: Count::default(),
         first_difference: None,
         token: 0,
     };
     let stopped = replay.all(tables, log, progress).err().map(|error| error.to_string());
-    let Replay { device, events, memory, first_difference, .. } = replay;
+    let Replay { device, events, memory, bases, first_difference, .. } = replay;
     let (mut rows, _) = run::run_file(path, vector, tables, device, settings, progress);
     rows.stopped = stopped.or(rows.stopped);
     rows.first_difference = first_difference.or(rows.first_difference);
-    ReplayReport { rows, events, memory }
+    ReplayReport { rows, events, memory, bases }
 }
 
 impl Replay<'_> {
@@ -129,18 +134,18 @@ impl Replay<'_> {
             self.event(&format!("events[{position}]"), event)?;
         }
         self.check_memory(tables);
-        Ok(())
+        self.check_bases(tables)
     }
 
     fn event(&mut self, place: &str, event: &Event) -> Result<(), DutError> {
         match event {
             Event::Command(command) => {
-                let mut data = [0; keywalk_contract::command::DATA_WORDS];
-                for (word, value) in data.iter_mut().zip(&command.data) {
-                    *word = value.0;
+                let Command { opcode, function, data, .. } = *command;
+                let descriptor = Descriptor { opcode, function, data };
+                let mut status = self.device.start(&descriptor)?;
+                if status == CommandStatus::Ok && self.device.wait()?.busy {
+                    status = CommandStatus::Busy;
                 }
-                let descriptor = Descriptor { opcode: command.opcode.0 as u16, function: command.function, data };
-                let status = self.device.start(&descriptor)?;
                 let name = Opcode::from_code(descriptor.opcode).map_or("undefined", Opcode::name);
                 self.expect(place, &format!("command {name}"), command.expect.name(), status.name());
             }
@@ -193,9 +198,12 @@ impl Replay<'_> {
             mailbox.cmd, mailbox.tag, mailbox.input.0, mailbox.output.0
         );
         let action = command.map(|command| command.action);
-        if let (Some(command), Some(Action::WriteBt { step })) = (command, action) {
-            self.host.link(self.device.memory(), command.table, step, mailbox.tag, mailbox.input.0);
-        }
+        let before = match (command, action) {
+            (Some(command), Some(Action::WriteBt { step })) => {
+                self.host.link(self.device.memory(), command.table, step, mailbox.tag, mailbox.input.0)
+            }
+            _ => None,
+        };
         let context = mailbox.ctx.as_ref().map_or(&[] as &[u8], |ctx| &ctx.0);
         let is_query = action == Some(Action::Query);
         let buffer = if is_query { mailbox.output.0 } else { mailbox.input.0 };
@@ -232,10 +240,14 @@ impl Replay<'_> {
         for page in own_pages {
             self.device.memory().remove(page, 1);
         }
-        if status == CommandStatus::Ok
-            && let (Some(command), Some(Action::DestroyBt { step: 0 })) = (command, action)
-        {
-            self.host.unlink(command.table, mailbox.tag);
+        match (command, action) {
+            (Some(command), Some(Action::DestroyBt { step: 0 })) if status == CommandStatus::Ok => {
+                self.host.unlink(command.table, mailbox.tag);
+            }
+            _ => {}
+        }
+        if let Some(before) = before.filter(|_| status != CommandStatus::Ok) {
+            self.host.take_back(self.device.memory(), before);
         }
         Ok(())
     }
@@ -288,6 +300,41 @@ impl Replay<'_> {
         };
         let what = format!("context lookup, table {} object {index}", table.name());
         self.expect(place, &what, &format!("{address:#x}"), &got);
+        Ok(())
+    }
+
+    /// The device must have the base addresses of the file: the host has sent these and no others, and of every slot an object
+    /// is where the tables of the file say.
+    fn check_bases(&mut self, tables: &Tables) -> Result<(), DutError> {
+        let vector = self.vector;
+        let golden = Golden::new(tables, Controls::default());
+        for (table, described) in vector.hem.tables() {
+            let place = format!("hem.{}.bt0", table.name());
+            let sent = self.host.slots(table);
+            let text = |slots: &[(u32, u64)]| {
+                slots.iter().map(|(slot, address)| format!("{slot}: {address:#x}")).collect::<Vec<_>>().join(", ")
+            };
+            let mut holds = sent == described.bt0.0;
+            if !holds {
+                self.differ(&place, "addresses that the device has taken", &text(&described.bt0.0), &text(&sent));
+            }
+            let objects: Vec<_> = host::first_objects(described).collect();
+            let lookup = |(_, index): &(u32, u32)| {
+                let query = ContextQuery::Lookup { table: table.code(), index: *index };
+                ContextRequest { tag: 0, function: 0, query }
+            };
+            let requests: Vec<_> = objects.iter().map(lookup).collect();
+            let responses = self.device.context(&requests)?;
+            let outcome = |response: &ContextResponse| format!("{}, {:#x}", response.status.name(), response.address);
+            for (((slot, index), request), response) in objects.iter().zip(&requests).zip(&responses) {
+                let (expected, got) = (outcome(&golden.context(request)), outcome(response));
+                if expected != got {
+                    holds = false;
+                    self.differ(&place, &format!("context lookup, object {index} of slot {slot}"), &expected, &got);
+                }
+            }
+            self.bases.add(holds);
+        }
         Ok(())
     }
 

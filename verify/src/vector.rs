@@ -622,7 +622,10 @@ pub(crate) fn read(path: &Path, mut file: impl Read) -> Result<Vec<u8>, VectorEr
 pub(crate) fn parse<T: DeserializeOwned>(path: &Path, text: &[u8]) -> Result<T, VectorError> {
     let mut deserializer = serde_json::Deserializer::from_slice(text);
     let value = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
-        let place = error.path().to_string();
+        let place = match error.path().to_string() {
+            top if top == "." => "top level".into(),
+            place => place,
+        };
         VectorError::Json { path: path.into(), place, what: error.into_inner().to_string() }
     })?;
     deserializer.end().map_err(|error| VectorError::Json {

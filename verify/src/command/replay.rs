@@ -29,9 +29,9 @@ pub struct ReplayArgs {
     /// What is tested.
     #[arg(long, value_enum, default_value = "model")]
     dut: ReplayDut,
-    /// The engine, one with a command unit.
-    #[arg(long, default_value = "small_command", value_name = "NAME")]
-    preset: String,
+    /// The engine, one with a command unit; with `--dut rtl` only. [default: small_command]
+    #[arg(long, value_name = "NAME")]
+    preset: Option<String>,
     #[command(flatten)]
     rtl: RtlArgs,
     /// Write the result, file by file, as JSON.
@@ -54,12 +54,16 @@ struct Summary {
 
 /// Runs `replay`.
 pub fn run(args: &ReplayArgs) -> Result<u8, Refusal> {
+    let is_rtl = args.dut == ReplayDut::Rtl;
+    if !is_rtl {
+        args.rtl.refuse_for_model(args.preset.as_deref())?;
+    }
     let suite = Suite::load(&args.paths).map_err(Refusal::unusable)?;
     let logs: Result<Vec<_>, _> = suite.files().map(|(path, ..)| EventLog::load(path)).collect();
     let logs = logs.map_err(Refusal::unusable)?;
     let json = json_file(args.json.as_deref())?;
-    let is_rtl = args.dut == ReplayDut::Rtl;
-    let design = if is_rtl { Some(engine_with_command_unit(&args.preset)?) } else { None };
+    let preset = args.preset.as_deref().unwrap_or("small_command");
+    let design = if is_rtl { Some(engine_with_command_unit(preset)?) } else { None };
     // Regions of more pages take the hardware too long.
     let whole_pages_max = if is_rtl { RTL_WHOLE_PAGES_MAX } else { u64::MAX };
     let settings = Settings { seed: args.rtl.seed, whole_pages_max, compare_with_model: false };
@@ -80,14 +84,14 @@ pub fn run(args: &ReplayArgs) -> Result<u8, Refusal> {
     }
     bar.finish_and_clear();
 
-    let mut sums = [Count::default(); 3];
+    let mut sums = [Count::default(); 4];
     for file in &files {
-        for (sum, count) in sums.iter_mut().zip([file.events, file.memory, file.rows.checks]) {
+        for (sum, count) in sums.iter_mut().zip([file.events, file.memory, file.bases, file.rows.checks]) {
             *sum += count;
         }
     }
     let (passed, failed) = (files.iter().map(ReplayReport::passed).sum(), files.iter().map(ReplayReport::failed).sum());
-    let mut text: Vec<String> = ["events", "places in memory", "rows"]
+    let mut text: Vec<String> = ["events", "places in memory", "tables' base addresses", "rows"]
         .iter()
         .zip(sums)
         .map(|(what, count)| format!("{what}: {} passed, {} failed", count.passed, count.failed))

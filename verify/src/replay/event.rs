@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use keywalk_contract::command::DATA_WORDS;
 use keywalk_contract::work::WORK_REQUEST_BYTES;
 use keywalk_contract::{CommandStatus, Operation, Status, Table, WorkStatus};
 use serde::Deserialize;
@@ -32,9 +33,9 @@ impl EventLog {
     }
 }
 
-/// An event.
+/// An event. What logs call it is said here alone: no name of a variant is one of a file.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(tag = "ev", rename_all = "snake_case")]
+#[serde(tag = "ev")]
 pub enum Event {
     /// A command that is no mailbox command.
     #[serde(rename = "cmq")]
@@ -46,20 +47,22 @@ pub enum Event {
     #[serde(rename = "fast_reg_wqe")]
     FastRegister(FastRegister),
     /// A work request, in logs of our own.
+    #[serde(rename = "work")]
     Work(Work),
     /// An access and its outcome, in logs of our own.
+    #[serde(rename = "access")]
     Access(Access),
     /// The driver has asked where a context is.
     #[serde(rename = "hemget")]
     HemGet(HemGet),
     /// The driver has made a region or window, or failed to.
-    #[serde(alias = "reg", alias = "rereg", alias = "frmr", alias = "mw", alias = "dmamr")]
+    #[serde(rename = "reg", alias = "rereg", alias = "frmr", alias = "mw", alias = "dmamr")]
     Registered(Registered),
     /// Memory was freed.
     #[serde(rename = "dma_free")]
     Free(Free),
     /// What the driver did by itself.
-    #[serde(alias = "dereg", alias = "map", alias = "mtr", alias = "hemput")]
+    #[serde(rename = "dereg", alias = "map", alias = "mtr", alias = "hemput")]
     Ignored,
 }
 
@@ -88,10 +91,10 @@ fn bits_24<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> 
     Ok(value)
 }
 
-/// A code of 8 bits, in the file a string such as `"0x0d"`.
-fn code<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u8, D::Error> {
+/// A code of 8 or 16 bits, in the file a string such as `"0x0d"`.
+fn code<'de, D: Deserializer<'de>, T: TryFrom<u32>>(deserializer: D) -> Result<T, D::Error> {
     let value = Hex32::deserialize(deserializer)?.0;
-    u8::try_from(value).map_err(|_| de::Error::custom(format!("{value:#x} has more than 8 bits")))
+    T::try_from(value).map_err(|_| de::Error::custom(format!("{value:#x} has more than {} bits", 8 * size_of::<T>())))
 }
 
 fn wqe<'de, D: Deserializer<'de>>(deserializer: D) -> Result<[u8; WORK_REQUEST_BYTES], D::Error> {
@@ -108,13 +111,24 @@ fn context<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<HexBytes
     Ok(Some(bytes))
 }
 
+fn dwords<'de, D: Deserializer<'de>>(deserializer: D) -> Result<[u32; DATA_WORDS], D::Error> {
+    let words = Vec::<Hex32>::deserialize(deserializer)?;
+    let count = words.len();
+    let words: Result<[Hex32; DATA_WORDS], _> = words.try_into();
+    let words = words.map_err(|_| de::Error::custom(format!("{count} dwords, a command has {DATA_WORDS}")))?;
+    Ok(words.map(|word| word.0))
+}
+
 /// A command descriptor.
 #[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Command {
     /// Opcode.
-    pub opcode: Hex32,
+    #[serde(deserialize_with = "code")]
+    pub opcode: u16,
     /// Dwords.
-    pub data: Vec<Hex32>,
+    #[serde(deserialize_with = "dwords")]
+    pub data: [u32; DATA_WORDS],
     /// Function. Default 0.
     #[serde(default)]
     pub function: u8,
@@ -125,10 +139,14 @@ pub struct Command {
 
 /// A mailbox command.
 #[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Mailbox {
     /// Code.
     #[serde(deserialize_with = "code")]
     pub cmd: u8,
+    /// Its name, for readers; the code decides.
+    #[serde(default, rename = "name")]
+    _name: Option<String>,
     /// Object.
     #[serde(deserialize_with = "bits_24")]
     pub tag: u32,
@@ -149,7 +167,8 @@ pub struct Mailbox {
     pub expect: CommandStatus,
 }
 
-/// A FAST_REG_PMR work request of the driver; its protection domain is that of the region, its queue the kernel's.
+/// A FAST_REG_PMR work request of the driver; its protection domain is that of the region, its queue the kernel's. Its other
+/// fields say again what is in the work request.
 #[derive(Clone, Debug, Deserialize)]
 pub struct FastRegister {
     /// Name of the region.

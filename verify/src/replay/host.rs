@@ -11,12 +11,29 @@ use keywalk_model::{Geometry, TableSet};
 use super::event::{Event, EventLog};
 use crate::vector::{ContextTable, Vector};
 
+/// An object of each BT0 slot of a table, the first that is looked for there; none of a slot that no object has.
+pub fn first_objects(table: &ContextTable) -> impl Iterator<Item = (u32, u32)> {
+    let chunk_objects = (PAGE_BYTES << table.buf_pg_sz) / u64::from(table.entry_size);
+    let entries = (PAGE_BYTES << table.ba_pg_sz) / 8;
+    let objects = u128::from(chunk_objects.max(1)) * u128::from(entries).pow(table.hop);
+    (0..table.bt_num).filter_map(move |slot| Some((slot, u32::try_from(u128::from(slot) * objects).ok()?)))
+}
+
 /// The host.
 #[derive(Debug)]
 pub struct Host<'a> {
     vector: &'a Vector,
-    /// The pages that BT0 slots hold, as the host has sent them.
+    /// The pages that BT0 slots hold, as the host has sent them and the device has taken them.
     bt0: HashMap<(Table, u64), u64>,
+}
+
+/// What the host changed before it told the device of a page, as it was before.
+#[derive(Debug)]
+pub enum Before {
+    /// What it had sent for a BT0 slot.
+    Slot(Table, u64, Option<u64>),
+    /// A pointer in memory, by its bus address.
+    Pointer(u64, u64),
 }
 
 /// Level indices of an object: of BT0, then of each BA page.
@@ -109,33 +126,72 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// Puts the address of a new page where the level above it looks for it. Of step 0 that is the device's slot, and the
-    /// host only remembers it.
-    pub fn link(&mut self, memory: &mut SparseMemory, table: Table, step: u8, object: u32, address: u64) {
-        let Some(described) = self.table(table) else { return };
-        let indices = level_indices(described, object);
+    /// Slot that a BT0 command about an object means.
+    fn slot(described: &ContextTable, table: Table, object: u32) -> u64 {
         // The tag of SCCC is the slot itself.
-        let slot = if table == Table::Sccc { u64::from(object) % u64::from(described.bt_num) } else { indices[0] };
+        if table == Table::Sccc {
+            u64::from(object) % u64::from(described.bt_num)
+        } else {
+            level_indices(described, object)[0]
+        }
+    }
+
+    /// Puts the address of a new page where the level above it looks for it. Of step 0 that is the device's slot, and the
+    /// host only remembers it. Gives what was there before, for [`Host::take_back`].
+    pub fn link(
+        &mut self,
+        memory: &mut SparseMemory,
+        table: Table,
+        step: u8,
+        object: u32,
+        address: u64,
+    ) -> Option<Before> {
+        let described = self.table(table)?;
+        let slot = Self::slot(described, table, object);
         if step == 0 {
-            self.bt0.insert((table, slot), address);
-            return;
+            return Some(Before::Slot(table, slot, self.bt0.insert((table, slot), address)));
         }
-        let Some(mut page) = self.bt0.get(&(table, slot)).copied() else { return };
+        let indices = level_indices(described, object);
+        let mut page = self.bt0.get(&(table, slot)).copied()?;
         for index in indices.iter().skip(1).take(usize::from(step) - 1) {
-            let Ok(next) = memory.read_u64(page + 8 * index) else { return };
-            page = next;
+            page = memory.read_u64(page + 8 * index).ok()?;
         }
-        if let Some(index) = indices.get(usize::from(step)) {
-            // Where the page is not backed, the device's lookups fail and say so.
-            let _ = memory.write_u64(page + 8 * index, address);
+        let pointer = page + 8 * indices.get(usize::from(step))?;
+        // Where the page is not backed, the device's lookups fail and say so.
+        let before = memory.read_u64(pointer).ok()?;
+        memory.write_u64(pointer, address).ok()?;
+        Some(Before::Pointer(pointer, before))
+    }
+
+    /// Undoes a link: the device has refused the page, and what it has cached is that from before.
+    pub fn take_back(&mut self, memory: &mut SparseMemory, before: Before) {
+        match before {
+            Before::Slot(table, slot, Some(address)) => {
+                self.bt0.insert((table, slot), address);
+            }
+            Before::Slot(table, slot, None) => {
+                self.bt0.remove(&(table, slot));
+            }
+            Before::Pointer(pointer, address) => {
+                // It was read and written just now.
+                let _ = memory.write_u64(pointer, address);
+            }
         }
     }
 
     /// Forgets a slot.
     pub fn unlink(&mut self, table: Table, object: u32) {
         if let Some(described) = self.table(table) {
-            self.bt0.remove(&(table, level_indices(described, object)[0]));
+            self.bt0.remove(&(table, Self::slot(described, table, object)));
         }
+    }
+
+    /// The slots of a table that the device has taken an address for, in order.
+    pub fn slots(&self, table: Table) -> Vec<(u32, u64)> {
+        let of_table = self.bt0.iter().filter(|((name, _), _)| *name == table);
+        let mut slots: Vec<_> = of_table.map(|((_, slot), address)| (*slot as u32, *address)).collect();
+        slots.sort_unstable();
+        slots
     }
 
     /// Backs a mailbox buffer that an event gives the content of, and fills it for a command that reads it. Gives the pages
