@@ -268,18 +268,31 @@ fn run(command: Command) -> anyhow::Result<String> {
     }
 }
 
-/// Prints a result. A reader that went away has seen what it wanted.
+/// Prints a result.
 fn print(text: &str) -> anyhow::Result<()> {
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error).context("cannot print"),
+    let mut out = std::io::stdout().lock();
+    printed(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+}
+
+/// What has come of printing. A reader that went away has seen what it wanted.
+fn printed(result: std::io::Result<()>) -> anyhow::Result<()> {
+    match result {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error).context("standard output cannot be written"),
         _ => Ok(()),
     }
 }
 
 fn main() -> ExitCode {
-    let command = Command::parse();
-    match run(command).and_then(|text| print(&text)) {
-        Ok(()) => ExitCode::SUCCESS,
+    let (code, result) = match Command::try_parse() {
+        Ok(command) => (0, run(command).and_then(|text| print(&text))),
+        // Help and version are no errors, and go to standard output.
+        Err(message) => {
+            let result = message.print().or_else(|error| if message.use_stderr() { Ok(()) } else { Err(error) });
+            (message.exit_code() as u8, printed(result))
+        }
+    };
+    match result {
+        Ok(()) => ExitCode::from(code),
         Err(error) => {
             // Where nobody reads the message, the exit code remains.
             let _ = writeln!(std::io::stderr(), "error: {error:#}");

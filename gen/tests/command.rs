@@ -221,3 +221,23 @@ fn a_manifest_cannot_name_files_elsewhere() {
     succeed(folder.path(), &["docs", "--out", "out"]);
     assert_eq!(fs::read(folder.path().join("precious")).unwrap(), b"mine");
 }
+
+#[test]
+fn a_full_device_is_a_failure_and_a_reader_that_has_gone_away_is_none() {
+    let folder = tempfile::tempdir().unwrap();
+    for line in ["rtl --preset small", "docs", "shell", "presets", "fields", "--help", "--version"] {
+        let run = |out: std::process::Stdio| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_keywalk-gen"));
+            let command = command.args(line.split(' ')).current_dir(folder.path()).stdout(out);
+            let output = command.stderr(std::process::Stdio::piped()).spawn().unwrap().wait_with_output().unwrap();
+            (output.status.code(), String::from_utf8(output.stderr).unwrap())
+        };
+        let (code, text) = run(fs::File::options().write(true).open("/dev/full").unwrap().into());
+        assert_eq!(code, Some(1), "{line}: {text}");
+        let expected = "error: standard output cannot be written: No space left on device";
+        assert!(text.starts_with(expected), "{line}: {text}");
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        assert_eq!(run(writer.into()), (Some(0), String::new()), "{line}");
+    }
+}
