@@ -1,6 +1,6 @@
 //! The command unit under random mailbox commands and work requests, against the golden model's device: outcome, memory and
-//! translations after each; bus errors, misaligned buffers, unknown commands, a busy mailbox, resets in the middle, and
-//! traffic of another function meanwhile.
+//! translations after each; bus errors, misaligned buffers, unknown commands, a busy mailbox, resets in the middle, other
+//! geometry in the middle, both ports busy at once, and traffic of another function meanwhile.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -180,6 +180,11 @@ struct Seen {
     translations: BTreeSet<&'static str>,
     resets: u32,
     refused_while_busy: u32,
+    /// What other geometry has changed for requests that were answered before and behind it.
+    shapes: BTreeSet<(&'static str, &'static str)>,
+    /// Where a mailbox command was carried out among the work requests that were under way with it, as far as it made a
+    /// difference: how many were before it at least and at most, of how many.
+    orders: BTreeSet<(usize, usize, usize)>,
 }
 
 /// A region for function [`QUIET`], in table set 1, which is not changed.
@@ -459,17 +464,46 @@ impl Run {
         (code, Descriptor { opcode: Opcode::PostMailbox as u16, function, data })
     }
 
-    /// CFG_BT_ATTR with the tables' hops.
-    fn configure(&mut self) {
+    /// CFG_BT_ATTR with the tables' hops, those of the MPT that many more.
+    fn configure(&mut self, more_hops: u8) {
         let mut data = [0; command::DATA_WORDS];
         for (word, table) in data.iter_mut().zip(hem::BT_ATTRIBUTE_ORDER) {
             let mut bytes = [0; 4];
-            put(&mut bytes, hem::bt_attribute::HOP_NUM, self.places[&table].hop.into());
+            let more_hops = if table == Table::Mpt { more_hops } else { 0 };
+            put(&mut bytes, hem::bt_attribute::HOP_NUM, u64::from((self.places[&table].hop + more_hops) % 4));
             *word = u32::from_le_bytes(bytes);
         }
         let (opcode, function) = (Opcode::ConfigureBtAttribute as u16, self.pick(&[0, 1]));
+        let before = self.engine.mailbox().expect("it is read");
         assert!(self.engine.start_command(opcode, function, &data).expect("it is written"), "seed {}", self.seed);
         assert_eq!(self.device.start(&Descriptor { opcode, function, data }), CommandStatus::Ok);
+        let start = self.engine.cycles();
+        let state = self.end_of_mailbox("CFG_BT_ATTR", start);
+        let of_mailbox = |state: cosim::MailboxState| (state.status, state.token);
+        assert_eq!(of_mailbox(state), of_mailbox(before), "seed {}: they are of mailbox commands", self.seed);
+    }
+
+    /// Tables in use get other hops, and then theirs again: nothing that was found by the old ones may answer.
+    fn change_shape(&mut self) {
+        let before = self.translate();
+        let more_hops = self.random.random_range(1..4);
+        self.configure(more_hops);
+        let between = self.ask(&before.0);
+        self.seen.shapes.extend(before.1.into_iter().zip(between));
+        self.translate();
+        self.configure(0);
+        self.ask(&before.0);
+    }
+
+    /// Waits until the mailbox is not busy.
+    fn end_of_mailbox(&mut self, what: &str, start: u64) -> cosim::MailboxState {
+        loop {
+            let state = self.engine.mailbox().unwrap_or_else(|error| panic!("{what}: {error}"));
+            assert!(self.engine.cycles() - start < COMMAND_LIMIT_CYCLES, "seed {}: {what}: no end", self.seed);
+            if !state.is_busy {
+                return state;
+            }
+        }
     }
 
     fn work_request(&mut self) -> WorkRequest {
@@ -705,25 +739,24 @@ impl Run {
     /// Waits for the end of the command that is under way; it must be the model's.
     fn finish(&mut self, what: &str, start: u64) {
         let expected = self.device.run(&mut self.memory).expect("a command is under way");
-        let state = loop {
-            let state = self.engine.mailbox().unwrap_or_else(|error| panic!("{what}: {error}"));
-            assert!(self.engine.cycles() - start < COMMAND_LIMIT_CYCLES, "{what}: no end");
-            if !state.is_busy {
-                break state;
-            }
-        };
+        let state = self.end_of_mailbox(what, start);
         let status = CommandStatus::from_code(state.status);
         assert_eq!(status, Some(expected.status), "{what}");
         assert_eq!(state.token, expected.token, "{what}");
         self.seen.commands.insert(expected.status.name());
+        self.take_interrupt(what, expected.event);
+        self.compare_memory(what);
+    }
+
+    /// The interrupt is pending where the command asked for it, and is acknowledged.
+    fn take_interrupt(&mut self, what: &str, event: bool) {
         let pending = self.engine.read_register(regs::interrupt_status::REGISTER.offset).expect("it is read");
         let pending = regs::interrupt_status::COMMAND.get(&pending.to_le_bytes()) == 1;
         // A command that ended just before another one was refused may have raised it.
-        assert!(pending || !expected.event, "{what}: no interrupt");
+        assert!(pending || !event, "{what}: no interrupt");
         assert_eq!(self.engine.interrupt(), pending, "{what}");
         let clear = 1 << regs::interrupt_status::COMMAND.low;
         self.engine.write_register(regs::interrupt_status::REGISTER.offset, clear).expect("it is written");
-        self.compare_memory(what);
     }
 
     /// Work requests, up to three at a time.
@@ -785,8 +818,8 @@ impl Run {
         }
     }
 
-    /// Some requests, answered as the model does.
-    fn translate(&mut self) {
+    /// Some requests, answered as the model does; gives them with their statuses.
+    fn translate(&mut self) -> (Vec<Request>, Vec<&'static str>) {
         let requests: Vec<Request> = (0..3)
             .map(|tag| {
                 let index = self.index();
@@ -808,19 +841,120 @@ impl Run {
                 }
             })
             .collect();
-        for request in &requests {
+        let statuses = self.ask(&requests);
+        self.seen.translations.extend(&statuses);
+        (requests, statuses)
+    }
+
+    /// Requests with tags from 0, answered as the model does; gives their statuses.
+    fn ask(&mut self, requests: &[Request]) -> Vec<&'static str> {
+        for request in requests {
             self.engine.submit(&hardware::request(request, request.tag)).expect("it fits");
         }
         self.engine.drain(LIMIT_CYCLES).unwrap_or_else(|error| panic!("seed {}: {error}", self.seed));
+        let mut statuses = vec![""; requests.len()];
         while let Some(response) = self.engine.pop_response() {
             let request = &requests[usize::from(response.tag)];
             let expected = self.device.engine.translate(&self.memory, request);
             let got: Result<Vec<_>, _> = response.segments.iter().map(hardware::beat).collect();
             let expected = expected.beats(request);
             assert_eq!(got.as_deref(), Ok(&*expected), "seed {}: {request:x?}", self.seed);
-            self.seen.translations.insert(expected.last().map_or("", |beat| beat.status.name()));
+            statuses[usize::from(response.tag)] = expected.last().map_or("", |beat| beat.status.name());
         }
         while self.engine.pop_fault().is_some() {}
+        statuses
+    }
+
+    /// A mailbox command and work requests under way at once. They are carried out one at a time, each as a whole: the work
+    /// requests in their order, the mailbox command before them, between two of them, or behind them. What has ended before
+    /// something else began is before it.
+    fn both(&mut self) {
+        let (code, descriptor) = self.mailbox();
+        let count = self.random.random_range(1..=5);
+        let requests: Vec<WorkRequest> = (0..count).map(|_| self.work_request()).collect();
+        let name = MailboxCommand::from_code(code).map_or("unknown", |command| command.name);
+        let what = format!("seed {}: {name} {:x?} and {requests:x?}", self.seed, descriptor.data);
+        let delay_cycles = self.random.random_range(0..4000);
+        let submit = |run: &mut Self| {
+            for WorkRequest { tag, function, privileged, pd, qpn, wqe } in requests.iter().copied() {
+                let request = cosim::WorkRequest { tag, function, privileged, pd, qpn, wqe };
+                run.engine.submit_work(&request).expect("it fits");
+            }
+        };
+        let start = |run: &mut Self| {
+            let Descriptor { opcode, function, data } = descriptor;
+            assert!(run.engine.start_command(opcode, function, &data).expect("it is written"), "{what}: not taken");
+        };
+        let mut answers = Vec::new();
+        let begin = self.engine.cycles();
+        // How many work requests may be before the mailbox command.
+        let (mut least, mut most) = (0, requests.len());
+        if self.chance(50) {
+            submit(self);
+            self.engine.run(delay_cycles).unwrap_or_else(|error| panic!("{what}: {error}"));
+            answers.extend(std::iter::from_fn(|| self.engine.pop_work()));
+            least = answers.len();
+            start(self);
+        } else {
+            start(self);
+            self.engine.run(delay_cycles).unwrap_or_else(|error| panic!("{what}: {error}"));
+            if !self.engine.mailbox().expect("it is read").is_busy {
+                most = 0;
+            }
+            submit(self);
+        }
+        while answers.len() < requests.len() {
+            self.engine.step().unwrap_or_else(|error| panic!("{what}: {error}"));
+            answers.extend(self.engine.pop_work());
+            assert!(self.engine.cycles() - begin < 4 * COMMAND_LIMIT_CYCLES, "{what}: no end");
+        }
+        let state = self.end_of_mailbox(&what, self.engine.cycles());
+        let mailbox = (CommandStatus::from_code(state.status), state.token);
+        let answers: Vec<_> =
+            answers.iter().map(|answer| (answer.tag, answer.function, answer.status, answer.cqe_code)).collect();
+
+        let mut candidates = Vec::new();
+        for before in 0..=requests.len() {
+            let (mut device, mut memory) = (self.device.clone(), self.memory.clone());
+            let mut expected = Vec::new();
+            let mut work = |device: &mut Device, memory: &mut HostMemory, request| {
+                let response = device.work(memory, request);
+                expected.push((response.tag, response.function, response.status.code(), response.cqe_code));
+            };
+            requests[..before].iter().for_each(|request| work(&mut device, &mut memory, request));
+            assert_eq!(device.start(&descriptor), CommandStatus::Ok);
+            let completion = device.run(&mut memory).expect("a command is under way");
+            requests[before..].iter().for_each(|request| work(&mut device, &mut memory, request));
+            candidates.push((
+                before,
+                (Some(completion.status), completion.token),
+                expected,
+                device,
+                memory,
+                completion.event,
+            ));
+        }
+        let is_same_memory = |run: &mut Self, expected: &HostMemory| {
+            let got = &run.engine.memory().memory().memory;
+            let mut lines =
+                expected.memory.backed_pages().flatten().flat_map(|page| lines(page * PAGE_BYTES, PAGE_BYTES as usize));
+            lines.all(|line| got.line(line) == expected.memory.line(line))
+        };
+        let all: Vec<_> = candidates.iter().map(|candidate| (candidate.0, candidate.1, candidate.2.clone())).collect();
+        candidates.retain(|(_, status, expected, _, memory, _)| {
+            *status == mailbox && *expected == answers && is_same_memory(self, memory)
+        });
+        if let (Some(first), Some(last)) = (candidates.first(), candidates.last()) {
+            self.seen.orders.insert((first.0, last.0, requests.len()));
+        }
+        candidates.retain(|(before, ..)| (least..=most).contains(before));
+        let Some((_, _, _, device, memory, event)) = candidates.into_iter().next() else {
+            panic!(
+                "{what}: got {mailbox:?} and {answers:?}, between {least} and {most}; in the model {all:?}, or another memory"
+            );
+        };
+        (self.device, self.memory) = (device, memory);
+        self.take_interrupt(&what, event);
     }
 
     /// The host moves a chunk and tells the device.
@@ -869,8 +1003,9 @@ impl Run {
         }
     }
 
-    fn steps(&mut self, count: u32) {
-        self.configure();
+    /// Tables and entries to begin with.
+    fn prepare(&mut self) {
+        self.configure(0);
         self.hand_over();
         for index in REGIONS.chain(WINDOWS) {
             let entry = self.new_entry(index);
@@ -878,6 +1013,10 @@ impl Run {
             self.host_writes(buffer, &entry.to_bytes());
             self.post(0x0d, index, buffer);
         }
+    }
+
+    fn steps(&mut self, count: u32) {
+        self.prepare();
         for _ in 0..count {
             self.start_background();
             let breaks = self.chance(20);
@@ -888,12 +1027,32 @@ impl Run {
             match self.random.random_range(0..40) {
                 0 => {
                     self.end_background();
-                    self.configure();
+                    self.mend();
+                    self.change_shape();
                 }
                 1 if !breaks => self.move_chunk(),
                 2..=19 => self.command(),
                 _ => self.work(),
             }
+            self.end_background();
+            self.mend();
+            self.translate();
+            if self.chance(30) {
+                self.hand_over();
+            }
+        }
+    }
+
+    /// Steps with both ports busy.
+    fn races(&mut self, count: u32) {
+        self.prepare();
+        for _ in 0..count {
+            self.start_background();
+            if self.chance(10) {
+                self.engine.drain(LIMIT_CYCLES).expect("it ends");
+                self.break_some_lines();
+            }
+            self.both();
             self.end_background();
             self.mend();
             self.translate();
@@ -915,6 +1074,7 @@ fn random_commands_end_as_in_the_model_and_leave_the_same_memory() {
         all.translations.extend(run.seen.translations);
         all.resets += run.seen.resets;
         all.refused_while_busy += run.seen.refused_while_busy;
+        all.shapes.extend(run.seen.shapes);
     }
     let commands: BTreeSet<_> =
         CommandStatus::ALL.iter().map(|status| status.name()).filter(|name| *name != "busy").collect();
@@ -927,4 +1087,25 @@ fn random_commands_end_as_in_the_model_and_leave_the_same_memory() {
         assert!(all.works.contains(&(opcode.name(), WorkStatus::Ok.name())), "{}: {:?}", opcode.name(), all.works);
     }
     assert!(all.works.iter().any(|(_, status)| *status == WorkStatus::BusError.name()), "{:?}", all.works);
+    // Requests that were served, and so cached, were not by other geometry.
+    assert!(
+        all.shapes.iter().any(|(before, behind)| *before == Status::Ok.name() && before != behind),
+        "{:?}",
+        all.shapes
+    );
+}
+
+#[test]
+fn a_mailbox_command_and_work_requests_under_way_at_once_are_carried_out_in_one_order() {
+    let mut orders = BTreeSet::new();
+    for seed in 0..6 {
+        let mut run = Run::new(100 + seed);
+        run.races(80);
+        orders.extend(run.seen.orders);
+    }
+    // It came before some, behind some, and between some, and that made a difference.
+    let is_seen = |wanted: fn((usize, usize, usize)) -> bool| orders.iter().any(|order| wanted(*order));
+    assert!(is_seen(|(_, most, count)| most < count), "{orders:?}");
+    assert!(is_seen(|(least, ..)| least > 0), "{orders:?}");
+    assert!(is_seen(|(least, most, count)| least > 0 && most < count), "{orders:?}");
 }

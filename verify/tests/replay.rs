@@ -75,7 +75,7 @@ fn what_the_driver_sent_makes_the_tables_that_the_driver_s_code_made() {
 fn our_own_logs_pass() {
     let (status, text) = replay(&[], &directory("events"));
     assert_eq!(status, 0, "{text}");
-    assert_eq!(text.lines().filter(|line| line.starts_with("pass  ")).count(), 7, "{text}");
+    assert_eq!(text.lines().filter(|line| line.starts_with("pass  ")).count(), 9, "{text}");
 }
 
 /// Table port and channels that make the most of every wait.
@@ -95,7 +95,29 @@ fn the_hardware_builds_the_same_tables() {
 fn our_own_logs_pass_on_the_hardware() {
     let (status, text) = replay(&ROUGH, &directory("events"));
     assert_eq!(status, 0, "{text}");
-    assert_eq!(text.lines().filter(|line| line.starts_with("pass  ")).count(), 7, "{text}");
+    assert_eq!(text.lines().filter(|line| line.starts_with("pass  ")).count(), 9, "{text}");
+}
+
+#[cfg(feature = "bench")]
+#[test]
+fn the_largest_engine_builds_the_same_tables() {
+    let preset = ["--dut", "rtl", "--preset", "reads_256", "--latency", "1..60", "--reorder", "--stall"];
+    for path in
+        ["vectors/key_wrap.json", "vectors/mix_00.json", "vectors/mtr_qp_wqe.json", "vectors/frmr_4k.json", "events"]
+    {
+        let (status, text) = replay(&preset, &directory(path));
+        assert_eq!(status, 0, "{text}");
+        assert!(text.starts_with("pass  "), "{text}");
+    }
+}
+
+#[test]
+fn what_says_nothing_of_the_model_is_refused() {
+    for arguments in [&["--preset", "small_command"][..], &["--latency", "5"], &["--reorder"], &["--stall"]] {
+        let (status, text) = replay(arguments, &directory("events"));
+        assert_eq!(status, 2, "{text}");
+        assert!(text.contains(&format!("{} needs --dut rtl", arguments[0])), "{text}");
+    }
 }
 
 #[test]
@@ -107,7 +129,16 @@ fn an_engine_without_a_command_unit_is_refused() {
 
 #[test]
 fn another_outcome_of_any_event_of_our_own_logs_fails() {
-    for name in ["frmr_invalidate", "mw_type1", "mw_type2", "zero_based", "mailbox_refused", "two_functions"] {
+    for name in [
+        "frmr_invalidate",
+        "mw_type1",
+        "mw_type2",
+        "zero_based",
+        "mailbox_refused",
+        "two_functions",
+        "geometry_changed",
+        "pointer_refused",
+    ] {
         let vector = load(&format!("events/{name}.json"));
         let events = vector["events"].as_array().expect("events");
         for position in 0..events.len() {
@@ -181,6 +212,29 @@ fn a_context_that_the_driver_found_elsewhere_fails() {
 }
 
 #[test]
+fn other_base_addresses_than_the_driver_s_fail() {
+    let vector = load("vectors/pbl_fixed_hop0.json");
+    let right = vector["hem"]["mpt"]["bt0"]["0"].clone();
+    for (slot, address) in [("1", right.clone()), ("0", json!("0xdead000"))] {
+        let mut changed = vector.clone();
+        changed["hem"]["mpt"]["bt0"] = json!({ slot: address });
+        let text = "first difference: hem.mpt.bt0";
+        must_fail(&changed, &[text, "addresses that the device has taken", right.as_str().expect("an address")]);
+    }
+    // An address too many, of a table that has none.
+    let mut changed = vector.clone();
+    changed["hem"]["qpc"]["bt0"] = json!({ "3": right });
+    must_fail(&changed, &["first difference: hem.qpc.bt0", "3: 0xee598944000"]);
+}
+
+#[test]
+fn a_difference_without_a_walk_has_no_heading_of_one() {
+    let mut vector = load("vectors/pbl_fixed_hop0.json");
+    vector["hem"]["mpt"]["bt0"] = json!({});
+    assert!(!run(&vector, 1).contains("the walk"));
+}
+
+#[test]
 fn files_that_are_no_logs_are_refused() {
     let vector = load("events/mw_type1.json");
     let wrong = |key: &str, value: Value| {
@@ -193,13 +247,30 @@ fn files_that_are_no_logs_are_refused() {
     assert!(wrong("wqe", json!("0g")).contains("a string of pairs of hexadecimal digits"));
     assert!(wrong("expect", json!("fine")).contains("`fine` is no work status; there are ok, unknown_opcode"));
     assert!(wrong("pd", json!(1 << 24)).contains("has more than 24 bits"));
-    assert!(wrong("ev", json!("hw_invalidate")).contains("unknown variant `hw_invalidate`"));
-    assert!(wrong("colour", json!(1)).contains("unknown field `colour`"));
+    // Names of ours are none of a file, and what an invalidation by the device itself holds is written nowhere.
+    for name in ["hw_invalidate", "ignored", "registered", "command", "mailbox", "fast_register", "hem_get", "free"] {
+        assert!(wrong("ev", json!(name)).contains(&format!("unknown variant `{name}`")), "{name}");
+    }
+    for (event, own) in [("work", "expect"), ("access", "status"), ("mbox", "cmd"), ("cmq", "opcode")] {
+        let mut changed = vector.clone();
+        let position = find(&vector, &[("ev", json!(event))]);
+        assert!(changed["events"][position][own].is_string());
+        changed["events"][position]["expects"] = json!("unmapped");
+        assert!(run(&changed, 2).contains("unknown field `expects`"), "{event}");
+    }
+    let mut short = vector.clone();
+    let position = find(&vector, &[("ev", json!("cmq"))]);
+    short["events"][position]["data"] = json!(["0x00000100"]);
+    assert!(run(&short, 2).contains("1 dwords, a command has 6"));
+    let mut long = vector.clone();
+    long["events"][position]["opcode"] = json!("0x18506");
+    assert!(run(&long, 2).contains("0x18506 has more than 16 bits"));
     let mut without = vector.clone();
     without.as_object_mut().expect("an object").remove("events");
-    assert!(run(&without, 2).contains("missing field `events`"));
+    assert!(run(&without, 2).contains(": top level: missing field `events`"));
     assert_eq!(replay(&[], "no/such/path".as_ref()).0, 2);
     let (status, help) = replay(&["--help"], "".as_ref());
     assert_eq!(status, 0);
     assert!(help.contains("Exit status: 0 all passed, 1 something failed, 2 wrong usage"), "{help}");
+    assert!(help.contains("3 a tool is missing"), "{help}");
 }

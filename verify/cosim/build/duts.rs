@@ -117,12 +117,14 @@ fn configurations() -> Vec<Config> {
     configurations.extend(small.map(|small| Config { name: "small_command".into(), command_unit: true, ..small }));
     configurations.push(least());
     if cfg!(feature = "bench") {
-        // The default engine with as many reads in flight as the contract allows, and contexts to make them.
+        // The default engine with as many reads in flight as the contract allows, contexts to make them, and a command unit,
+        // which is on the path of no request: the largest engine of both kinds in one compilation.
         configurations.push(Config {
             name: "reads_256".into(),
             reads_in_flight: 256,
             hem_contexts: 256,
             walk_contexts: 512,
+            command_unit: true,
             ..Config::default()
         });
     }
@@ -201,14 +203,24 @@ struct PlantedFault {
 }
 
 /// Faults that the tests must find.
-const PLANTED_FAULTS: &[PlantedFault] = &[PlantedFault {
-    name: "small_bounds_fault",
-    doc: "The small engine with one flipped condition: a request may not reach the last byte of its region.",
-    of: "small",
-    file: "access_check.v",
-    from: "line_last < s3_last;",
-    to: "line_last <= s3_last;",
-}];
+const PLANTED_FAULTS: &[PlantedFault] = &[
+    PlantedFault {
+        name: "small_bounds_fault",
+        doc: "The small engine with one flipped condition: a request may not reach the last byte of its region.",
+        of: "small",
+        file: "access_check.v",
+        from: "line_last < s3_last;",
+        to: "line_last <= s3_last;",
+    },
+    PlantedFault {
+        name: "small_command_fence_fault",
+        doc: "The small engine whose command unit does not wait for its fences: they are complete when they are accepted.",
+        of: "small_command",
+        file: "command_unit.v",
+        from: "| fenced_valid |",
+        to: "| (fenced_valid & 1'b0) | (fence_is_offered & fence_ready) |",
+    },
+];
 
 /// Blocks that begin in a state that they reach too late otherwise.
 const BLOCK_VARIANTS: &[PlantedFault] = &[PlantedFault {
