@@ -63,6 +63,7 @@ do-rtl:
 do-lint: do-rtl do-shell
 	$(VERILATOR) --lint-only -Wall --top-module keywalk -F $(RTL)/keywalk.f
 	$(VERILATOR) --lint-only -Wall --top-module keywalk_mover -F $(RTL)/keywalk_mover.f
+	$(VERILATOR) --lint-only -Wall --top-module keywalk_probe -F $(RTL)/keywalk_probe.f
 	$(VERILATOR) --lint-only -Wall --top-module keywalk_shell -F build/shell/keywalk_shell.f
 
 # The shell between the engine and a card's PCIe IP.
