@@ -14,6 +14,7 @@ pub mod mover_wrapper;
 pub mod package;
 pub mod presets;
 pub mod probe_wrapper;
+pub mod probed_card;
 pub mod register_map;
 pub mod shell;
 pub mod stitch;
