@@ -84,6 +84,8 @@ const BLOCKS: &[(&str, &str, &str)] = &[
     ("page_split_default", "page_split", "default"),
     ("page_split_least", "page_split", "least"),
     ("page_split_ordered", "page_split", "small_ordered"),
+    ("probe", "keywalk_probe", "small_command"),
+    ("probe_default", "keywalk_probe", "default"),
     ("response_port", "response_port", "small"),
     ("split_buffer", "split_buffer", "small"),
     ("split_buffer_default", "split_buffer", "default"),
