@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Runs engine, data mover and shells against cocotbext-axi's bus models under Icarus Verilog.
 
-  run.py [--rtl DIR] [--shells DIR] [--vectors DIR] [--seed S] [--bench BENCH]... [--only TEST]
+  run.py [--rtl DIR] [--shells DIR] [--vectors DIR] [--seed S] [--bench BENCH]... [--only TEST | --planted]
 
 --rtl holds what `keywalk-gen rtl --preset small` wrote, each directory of --shells what `keywalk-gen shell` wrote. A bench is
 `engine`, `mover` or the name of a shell's directory; without --bench all run. Prints cocotb's tables and at the end
-`N passed, M failed`.
+`N passed, M failed`, or of planted faults `N found, M not found`.
 
 Exit status: 0 all passed, 1 something failed, 2 wrong usage, 3 a tool is missing.
 """
@@ -62,6 +62,16 @@ def power_up(source, rng):
     return head + "\n".join(lines) + "\nendmodule" + end
 
 
+# Faults that a test must find: bench, module, what is replaced by what, the test.
+PLANTED = [
+    ("mover", "write_port", "mem_wstrb = w_strobes;", "mem_wstrb = w_strobes | w_strobes << 1;", "every_alignment"),
+    ("mover", "mover_read", "packet_error = ", "packet_error = 1'b0 & ", "any_jobs"),
+    ("shell_wider", "host_port", "m_wstrb = w_offered_strb;", "m_wstrb = w_offered_strb | 64'h1;", "byte_enables"),
+    ("shell_narrower", "width_converter", "(r_lower_resp < r_resp)", "1'b1", "traffic"),
+    ("shell_same", "register_port", "s_bresp = ", "s_bresp = 2'h0 & ", "registers_while"),
+]
+
+
 @dataclass
 class Bench:
     """A top module with its Verilog, and the tests of it."""
@@ -71,13 +81,18 @@ class Bench:
     tests: str
     sources: Path
 
-    def run(self, runner, build, rng, environment, only):
-        """Gives how many tests ran and how many failed."""
+    def run(self, runner, build, rng, environment, only, fault=None):
+        """Gives how many tests ran and how many failed, with a fault if one is given."""
         build.mkdir(parents=True)
         sources = []
         for source in sorted(self.sources.glob("*.v")):
+            text = power_up(source, rng)
+            if fault and fault[0] == source.stem:
+                _, old, new = fault
+                assert text.count(old) == 1, f"{source.name} has {text.count(old)} places `{old}`, one is needed"
+                text = text.replace(old, new)
             sources.append(build / source.name)
-            sources[-1].write_text(power_up(source, rng))
+            sources[-1].write_text(text)
         simulation = build / "sim"
         runner.build(
             sources=sources, hdl_toplevel=self.top, build_dir=simulation, always=True, timescale=("1ns", "1ps")
@@ -99,6 +114,21 @@ class Bench:
         return sum(1 for case in cases if case.find("skipped") is None), failed
 
 
+def plant(benches, runner, build, rng, environment):
+    """Whether the tests find every planted fault; gives the exit status."""
+    by_name = {bench.name: bench for bench in benches}
+    missed = []
+    for number, (name, module, old, new, test) in enumerate(PLANTED):
+        directory = build / f"planted_{number}"
+        ran, failed = by_name[name].run(runner, directory, rng, environment, test, (module, old, new))
+        if not ran or not failed:
+            missed.append(f"{name}: {module}: `{new}` in place of `{old}`")
+    for what in missed:
+        print(f"run.py: not found by its test: {what}", file=sys.stderr)
+    print(f"{len(PLANTED) - len(missed)} found, {len(missed)} not found")
+    return 1 if missed else 0
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rtl", type=Path, default=ROOT / "build/bfm/rtl", help="generated Verilog of preset small")
@@ -106,6 +136,7 @@ def main():
     parser.add_argument("--vectors", type=Path, default=ROOT / "verify/vectors", help="directory of the vectors")
     parser.add_argument("--seed", type=int, default=1, help="everything random follows from it")
     parser.add_argument("--bench", action="append", help="run this bench alone, or these")
+    parser.add_argument("--planted", action="store_true", help="plant faults instead: each must make its test fail")
     parser.add_argument("--only", help="tests whose name matches this regular expression")
     args = parser.parse_args()
     try:
@@ -150,6 +181,8 @@ def main():
     rng = random.Random(args.seed)
     sys.path.insert(0, str(ROOT / "verify/bfm"))
     runner = get_runner("icarus")
+    if args.planted:
+        return plant(benches, runner, build, rng, environment)
     counts = [
         bench.run(runner, build / bench.name, rng, environment, args.only)
         for bench in benches

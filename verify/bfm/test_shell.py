@@ -22,9 +22,8 @@ BROKEN_PAGE = MEMORY + (WORKERS + 1) * PAGE_BYTES
 async def prepared(dut, seed, clocks, chance, **options):
     shell = Shell(dut, seed, clocks, **options)
     shell.memory.add(MEMORY, WORKERS + 3, shell.random)
-    beats = PAGE_BYTES // shell.memory.beat_bytes
-    first = BROKEN_PAGE // shell.memory.beat_bytes
-    shell.memory.broken = set(range(first, first + beats))
+    first, last = (at // shell.memory.beat_bytes for at in (BROKEN_PAGE, BROKEN_PAGE + PAGE_BYTES))
+    shell.memory.broken = {beat for beat in range(first, last) if shell.random.random() < 0.2}
     await shell.start()
     shell.stall(chance)
     return shell, shell.memory.copy()
@@ -53,15 +52,25 @@ async def memory_worker(shell, expected, page, rounds):
             assert answer.data == expected.peek(page + offset, length), f"{length} bytes from {page + offset:#x}"
 
 
-async def broken_worker(shell, rounds):
-    """Host memory that answers with errors: they come back, and only to those who asked there."""
-    rng = shell.random
+async def broken_worker(shell, expected, rounds):
+    """A page of which some beats answer with an error: it comes back, and only to those who asked there."""
+    rng, size = shell.random, expected.beat_bytes
     for _ in range(rounds):
         offset, length = part_of_page(rng)
-        answer = await shell.write(BROKEN_PAGE + offset, rng.randbytes(length))
-        assert not is_ok(answer), f"write of {BROKEN_PAGE + offset:#x} went well"
-        answer = await shell.read(BROKEN_PAGE + offset, length)
-        assert not is_ok(answer), f"read of {BROKEN_PAGE + offset:#x} went well"
+        at, data = BROKEN_PAGE + offset, rng.randbytes(length)
+        for start in range(at // size * size, at + length, size):
+            first, end = max(start, at), min(start + size, at + length)
+            if not expected.is_broken(start, 1):
+                expected.poke(first, data[first - at : end - at])
+        answer = await shell.write(at, data)
+        assert is_ok(answer) != expected.is_broken(at, length), f"{length} bytes to {at:#x}: {answer.resp!s}"
+        # Whole beats of both sides are read.
+        widest = max(size, shell.engine_bytes)
+        cover = at // widest * widest
+        is_hit = expected.is_broken(cover, -(-(at + length - cover) // widest) * widest)
+        answer = await shell.read(at, length)
+        assert is_ok(answer) != is_hit, f"{length} bytes from {at:#x}: {answer.resp!s}"
+        assert is_hit or answer.data == expected.peek(at, length), f"{length} bytes from {at:#x}"
 
 
 async def register_worker(shell, first, bytes_, rounds):
@@ -94,7 +103,7 @@ async def traffic(dut, clocks, chance):
     shell, expected = await prepared(dut, SEED, clocks, chance)
     pages = [MEMORY + (1 + n) * PAGE_BYTES for n in range(WORKERS)]
     workers = [cocotb.start_soon(memory_worker(shell, expected, page, 16)) for page in pages]
-    workers.append(cocotb.start_soon(broken_worker(shell, 6)))
+    workers.append(cocotb.start_soon(broken_worker(shell, expected, 16)))
     registers = [cocotb.start_soon(register_worker(shell, 512 * n, 512, 8)) for n in range(2)]
     for worker in workers:
         await worker
