@@ -69,9 +69,18 @@ set faults {
         {placed.dcp was not written}
     {a checkpoint of other options} fpga/tcl/bitstream.tcl {keywalk::inputs $options} {keywalk::inputs {}}
         {other options did not start anew}
+    {a checkpoint of another version} fpga/tcl/common.tcl {"Vivado [version -short]\n$options\n"} {"$options\n"}
+        {another version of Vivado did not start anew}
+    {a bitstream of an earlier run} fpga/tcl/bitstream.tcl {file delete $bit $image} {} {there is a bitstream though}
+    {a number as Tcl reads it} fpga/tcl/common.tcl {![regexp {^[1-9][0-9]{1,2}$} $mhz]} {![string is integer -strict $mhz]}
+        {clock_mhz=0x64 did not stop the run}
+    {a path that is read as a pattern} fpga/tcl/bitstream.tcl {[glob -directory $design *.v]} {[glob [file join $design *.v]]}
+        {step `project` failed}
+    {a path that is read as a list} fpga/tcl/bitstream.tcl {[list [make_wrapper -top $diagram]]} {[make_wrapper -top $diagram]}
+        {step `block design` failed}
     {a version that is not looked at} fpga/tcl/bitstream.tcl {keywalk::check_version $any_version} {} {did not stop the run}
     {a part that is not looked for} fpga/tcl/bitstream.tcl {keywalk::check_part $part} {} {did not stop the run}
-    {an illegal flash image} fpga/tcl/bitstream.tcl {"up [dict} {"down [dict} {write_cfgmem -loadbit}
+    {an illegal flash image} fpga/tcl/bitstream.tcl {[list up} {[list down} {write_cfgmem -loadbit}
     {a block without its clock} fpga/tcl/ooc.tcl {{aclk clk}} {{aclk}} {has 0 ports named}
 
     {an unknown part} fpga/cards/u55c.toml xcu55c-fsvh2892-2L-e xcu55c-fsvh2892-2-e {is not known}
