@@ -40,7 +40,7 @@ enum Planted {
     AnyDomain,
     /// DESTROY_MPT answers and does nothing.
     KeepsEntry,
-    /// CREATE_MPT forgets the high half of an entry.
+    /// CREATE_MPT forgets the high half of the first address.
     HalfEntry,
     /// Events are lost.
     LosesEvents,
@@ -212,7 +212,7 @@ impl ModelCard {
                     && keywalk_contract::mpt_entry::LKEY.get(&entry) as u32 >> 8 == index
             });
             if let Some(at) = entry {
-                let _ = MemoryMut::write(&mut self.memory, at + 60, &[0; 4]);
+                let _ = MemoryMut::write(&mut self.memory, at + 32, &[0; 4]);
             }
         }
     }
