@@ -70,7 +70,6 @@ namespace eval vivado {
         xdma,CONFIG.pf0_bar0_size {1 2 4 8 16 32 64 128 256 512}
         xdma,CONFIG.xdma_axilite_slave {true false}
         xdma,CONFIG.pf0_msi_enabled {true false}
-        xdma,CONFIG.vendor_id {~^[0-9A-F]{4}$}
         xdma,CONFIG.pf0_device_id {~^[0-9A-F]{4}$}
         util_ds_buf,CONFIG.C_BUF_TYPE {IBUFDS OBUFDS IOBUFDS IBUFDSGTE BUFG}
         clk_wiz,CONFIG.PRIM_SOURCE {Single_ended_clock_capable_pin Differential_clock_capable_pin Global_buffer No_buffer}
