@@ -5,6 +5,7 @@
 //! from [`config_file`] and [`presets`].
 
 pub mod canonicalise;
+pub mod card;
 pub mod config_file;
 pub mod directory;
 pub mod latency;
@@ -105,20 +106,7 @@ impl Output {
     /// Files of a module and of everything that it instantiates.
     #[must_use]
     pub fn files_of(&self, module: &str) -> Vec<(String, String)> {
-        let mut wanted = vec![module.to_owned()];
-        let mut next = 0;
-        while next < wanted.len() {
-            if let Some(info) = self.modules.iter().find(|info| info.name == wanted[next]) {
-                for Instance { module, .. } in &info.instances {
-                    if !wanted.contains(module) {
-                        wanted.push(module.clone());
-                    }
-                }
-            }
-            next += 1;
-        }
-        let is_wanted = |file: &str| wanted.iter().any(|name| file == format!("{name}.v"));
-        self.files.iter().filter(|(file, _)| is_wanted(file)).cloned().collect()
+        files_of(module, &self.files, &self.modules)
     }
 
     /// The module of each instance in the whole engine: a module that is instantiated twice comes twice.
@@ -133,6 +121,23 @@ impl Output {
         }
         modules
     }
+}
+
+/// Files of a module and of everything that it instantiates.
+fn files_of(module: &str, files: &[(String, String)], modules: &[ModuleInfo]) -> Vec<(String, String)> {
+    let mut wanted = vec![module.to_owned()];
+    let mut next = 0;
+    while next < wanted.len() {
+        let info = modules.iter().find(|info| info.name == wanted[next]);
+        for Instance { module, .. } in info.iter().flat_map(|info| &info.instances) {
+            if !wanted.contains(module) {
+                wanted.push(module.clone());
+            }
+        }
+        next += 1;
+    }
+    let is_wanted = |file: &str| wanted.iter().any(|name| file == format!("{name}.v"));
+    files.iter().filter(|(file, _)| is_wanted(file)).cloned().collect()
 }
 
 /// Why nothing was generated.

@@ -1,7 +1,8 @@
 //! The files of an output directory, in memory.
 
+use crate::card::{self, CardConfig};
 use crate::manifest::{self, Index};
-use crate::{Output, register_map};
+use crate::{Output, presets, register_map};
 
 /// Name of the list of the engine's Verilog files.
 pub const FILE_LIST: &str = "keywalk.f";
@@ -37,10 +38,16 @@ pub fn engine(output: &Output) -> Vec<File> {
     files
 }
 
-/// The register documents, and a manifest that lists them last.
+/// The register documents, the page of the card of the preset `card`, and a manifest that lists them last.
+///
+/// # Panics
+/// Never: a test generates the card of that preset.
 #[must_use]
 pub fn documents() -> Vec<File> {
     let mut files = register_documents();
+    let preset = presets::find("card").expect("it comes with the generator");
+    let card = card::generate(&CardConfig::new(preset.config())).expect("the card of the preset generates");
+    files.push((card::PAGE.into(), card.page()));
     let manifest = manifest::json(&Index::new(&files));
     files.push((manifest::FILE.into(), manifest));
     files
