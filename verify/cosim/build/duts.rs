@@ -433,7 +433,12 @@ fn cards(duts: &mut Vec<Dut>) -> Result<(), String> {
     let top = keywalk_gen::card::TOP;
     add("card", format!("Engine, data mover and shell in configuration `{CARD}`."), card.files_of(top), top);
     let top = keywalk_gen::probed_card::TOP;
-    add("probed_card", format!("Engine, data mover, shell and probe in configuration `{CARD}`."), card.files_of(top), top);
+    add(
+        "probed_card",
+        format!("Engine, data mover, shell and probe in configuration `{CARD}`."),
+        card.files_of(top),
+        top,
+    );
     if !cfg!(feature = "block-tests") {
         return Ok(());
     }
