@@ -63,6 +63,7 @@ do-rtl:
 do-lint: do-rtl do-shell do-card
 	$(VERILATOR) --lint-only -Wall --top-module keywalk -F $(RTL)/keywalk.f
 	$(VERILATOR) --lint-only -Wall --top-module keywalk_mover -F $(RTL)/keywalk_mover.f
+	$(VERILATOR) --lint-only -Wall --top-module keywalk_probe -F $(RTL)/keywalk_probe.f
 	$(VERILATOR) --lint-only -Wall --top-module keywalk_shell -F build/shell/keywalk_shell.f
 	$(VERILATOR) --lint-only -Wall --top-module keywalk_card -F build/card/keywalk_card.f
 
@@ -87,10 +88,16 @@ do-check:
 	$(CARGO) clippy --workspace --all-targets --release -- -D warnings
 	$(CARGO) test --release -p keywalk-contract -p keywalk-model -p keywalk-image
 
-# The small engine under Icarus Verilog with cocotbext-axi's bus models at its ports, on tables of the vectors.
+# Small engine, data mover and shells of three pairs of widths under Icarus Verilog with cocotbext-axi's bus models at their ports,
+# and the faults that this must find.
+BFM_SHELL := $(CARGO) run --release -p keywalk-gen -- shell
 do-test-bfm:
 	$(CARGO) run --release -p keywalk-gen -- rtl --preset small --out build/bfm/rtl
+	$(BFM_SHELL) --engine-data-bits 256 --pcie-data-bits 256 --out build/bfm/shells/shell_same
+	$(BFM_SHELL) --engine-data-bits 128 --pcie-data-bits 512 --out build/bfm/shells/shell_wider
+	$(BFM_SHELL) --engine-data-bits 512 --pcie-data-bits 256 --out build/bfm/shells/shell_narrower
 	build/venv/bin/python3 verify/bfm/run.py --rtl build/bfm/rtl
+	build/venv/bin/python3 verify/bfm/run.py --rtl build/bfm/rtl --planted
 
 # Register map, C header and Rust constants.
 do-docs:
