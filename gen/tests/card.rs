@@ -9,6 +9,7 @@ use keywalk_gen::card::{self, Card, CardConfig, CardError, FILE_LIST, generate};
 use keywalk_gen::{directory, presets, probed_card};
 use serde_json::Value;
 
+#[path = "tools/lint.rs"]
 mod tools;
 
 fn config(preset: &str) -> CardConfig {
