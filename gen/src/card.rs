@@ -4,7 +4,9 @@ use crate::canonicalise::{self, Options};
 use crate::package::File;
 use crate::shell::{self, Shell, ShellConfig, ShellError};
 use crate::wrapper::{self, stream_ports};
-use crate::{GenerateError, ModuleInfo, Output, canonical, files_of, info, manifest, mover_wrapper, print_design, probed_card};
+use crate::{
+    GenerateError, ModuleInfo, Output, canonical, files_of, info, manifest, mover_wrapper, print_design, probed_card,
+};
 use keywalk_contract::mover::{READ_STREAM, STREAMS, WRITE_STREAM};
 use keywalk_contract::{Config, ports, regs};
 use keywalk_fpga::config::TABLE_ID_BITS;

@@ -113,7 +113,8 @@ fn every_port_of_a_part_is_connected() {
         let card = made(&config);
         let tops = card.modules.iter().zip(&card.verilog);
         let tops = tops.filter(|(module, _)| [card::TOP, probed_card::TOP].contains(&module.name.as_str()));
-        let instances: Vec<_> = tops.flat_map(|(top, (_, text))| top.instances.iter().map(move |of| (of, text))).collect();
+        let instances: Vec<_> =
+            tops.flat_map(|(top, (_, text))| top.instances.iter().map(move |of| (of, text))).collect();
         assert_eq!(instances.len(), 6 + 2);
         for (instance, text) in instances {
             let module = card.modules.iter().find(|module| module.name == instance.module).unwrap();

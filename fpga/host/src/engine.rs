@@ -168,7 +168,9 @@ impl<'c> Host<'c> {
     /// # Errors
     /// Those of the card.
     pub fn configure_mpt(&mut self, function: u8, mpt: &BuiltTable, num_mpts_log2: u8) -> Result<(), Error> {
-        use regs::{function_map, key_space, table_commit, table_geometry as geometry, table_object_count, table_select};
+        use regs::{
+            function_map, key_space, table_commit, table_geometry as geometry, table_object_count, table_select,
+        };
         let place = |field: &Field, value: u32| value << field.low;
         self.write(&table_select::REGISTER, place(&table_select::TABLE, Table::Mpt.code().into()))?;
         let shape = place(&geometry::HOP_NUM, mpt.hop.into())

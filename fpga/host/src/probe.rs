@@ -139,7 +139,9 @@ impl Host<'_> {
         let status = self.poll(PROBE_OFFSET, &probe_status::REGISTER, "the end of a request", is_done)?;
         if field_of(status, &probe_status::REFUSED) == 1 {
             let length = request.length;
-            return Err(Error::Wrong(format!("the probe refuses a request of {length} bytes; legal are {BUFFER_BYTES}")));
+            return Err(Error::Wrong(format!(
+                "the probe refuses a request of {length} bytes; legal are {BUFFER_BYTES}"
+            )));
         }
         let answered = self.probe_read(&probe::probe_result_name::REGISTER)?;
         if answered != name {

@@ -6,7 +6,9 @@
 use std::ops::Range;
 
 use keywalk_contract::work::{WORK_REQUEST_BYTES, fast_register, invalidate_key};
-use keywalk_contract::{Field, MoverStatus, Operation, Right, Status, WorkOpcode, WorkStatus, key, mpt_entry, probe, regs};
+use keywalk_contract::{
+    Field, MoverStatus, Operation, Right, Status, WorkOpcode, WorkStatus, key, mpt_entry, probe, regs,
+};
 use keywalk_image::{BuiltRegion, PAGE_BYTES, PageList, RegionDescription, RegionKind, Rights};
 use serde::Serialize;
 
@@ -352,7 +354,11 @@ impl Run<'_, '_> {
         }
         let Outcome { mover, status, is_bad, .. } = outcome;
         let bad = if *is_bad { ", and its data is marked as bad" } else { "" };
-        Err(Error::Wrong(format!("a request that must succeed ended with {} and status {}{bad}", mover.name(), status.name())))
+        Err(Error::Wrong(format!(
+            "a request that must succeed ended with {} and status {}{bad}",
+            mover.name(),
+            status.name()
+        )))
     }
 
     /// Pieces of a region: one byte, a few, across the end of a page, up to its last byte.
@@ -458,17 +464,23 @@ impl Run<'_, '_> {
         let target = Target::of(&tables.regions()[2]);
         let read_only = Target::of(&tables.regions()[4]);
         let hole = Target::of(&tables.regions()[5]);
-        let keyed = |index: u32| Request { key: key::of_index(index), ..target.request(Operation::RemoteRead, target.va, 8) };
+        let keyed =
+            |index: u32| Request { key: key::of_index(index), ..target.request(Operation::RemoteRead, target.va, 8) };
         let unmapped = if hops == 0 { Status::Bt0Unset } else { Status::HemPointerZero };
         let write = target.request(Operation::RemoteWrite, target.va, 8);
-        let atomic = Request { atomic: Some(Atomic::Add(1)), ..target.request(Operation::RemoteAtomic, target.word(), 8) };
+        let atomic =
+            Request { atomic: Some(Atomic::Add(1)), ..target.request(Operation::RemoteAtomic, target.word(), 8) };
         let cases = [
             ("another variant of the key", Request { key: write.key ^ 0xff, ..write }, Status::EntryKey),
             ("the key of an entry that is not there", keyed(5), Status::EntryState),
             ("a key whose chunk is not there", keyed(0x180), unmapped),
             ("a key beyond the last one", keyed(OBJECT_COUNT), Status::IndexOutOfRange),
             ("another protection domain", Request { pd: write.pd ^ 1, ..write }, Status::ProtectionDomain),
-            ("a write without the right", read_only.request(Operation::RemoteWrite, read_only.va, 8), Status::AccessRight),
+            (
+                "a write without the right",
+                read_only.request(Operation::RemoteWrite, read_only.va, 8),
+                Status::AccessRight,
+            ),
             (
                 "a local write without the right",
                 read_only.request(Operation::LocalWrite, read_only.va, 8),
@@ -482,7 +494,11 @@ impl Run<'_, '_> {
             ("a byte before the region", Request { va: write.va - 1, ..write }, Status::Bounds),
             ("a byte behind the region", Request { va: target.last() - 6, ..write }, Status::Bounds),
             ("an atomic that is not aligned", Request { va: atomic.va + 4, ..atomic }, Status::AtomicShape),
-            ("a page that is not there", hole.request(Operation::RemoteWrite, hole.last() - 20, 8), Status::MtrNotPresent),
+            (
+                "a page that is not there",
+                hole.request(Operation::RemoteWrite, hole.last() - 20, 8),
+                Status::MtrNotPresent,
+            ),
         ];
         for (name, request, status) in cases {
             self.check(format!("MPT of {hops} hops, refused: {name}"), |run| run.refused(&request, status))?;
@@ -539,8 +555,10 @@ impl Run<'_, '_> {
                 let old: Target = old;
                 self.refused(&old.request(Operation::RemoteWrite, old.va, 8), Status::EntryKey)?;
             }
-            let fields =
-                [(invalidate_key::OPCODE, WorkOpcode::LocalInvalidate as u64), (invalidate_key::KEY, target.key.into())];
+            let fields = [
+                (invalidate_key::OPCODE, WorkOpcode::LocalInvalidate as u64),
+                (invalidate_key::KEY, target.key.into()),
+            ];
             self.work("LOCAL_INV", region.pd, &fields)?;
             self.refused(&target.request(Operation::RemoteWrite, target.va, 8), Status::EntryState)?;
         }

@@ -5,9 +5,9 @@ use std::ops::Range;
 
 use keywalk_cosim::{ByteMemory, Card as Bench, CardOptions, dut};
 
+use crate::Error;
 use crate::card::{Card, Memory, offset_in};
 use crate::pinned::BYTES;
-use crate::Error;
 
 /// Where the memory lies.
 const ROOM: Range<u64> = 0x5a_0000_0000..0x5a_0000_0000 + BYTES as u64;
@@ -33,12 +33,8 @@ impl SimulatedCard {
     /// # Errors
     /// [`Error::Simulation`].
     pub fn new(seed: u64) -> Result<Self, Error> {
-        let options = CardOptions {
-            seed,
-            half_periods: HALF_PERIODS,
-            host_latency: HOST_LATENCY,
-            ..CardOptions::rough(seed)
-        };
+        let options =
+            CardOptions { seed, half_periods: HALF_PERIODS, host_latency: HOST_LATENCY, ..CardOptions::rough(seed) };
         Ok(Self { bench: Bench::new(&dut::PROBED_CARD, options)? })
     }
 }

@@ -4,10 +4,10 @@
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
 
+use crate::Error;
 use crate::card::{BAR_BYTES, Card, Memory};
 use crate::pci::PciDevice;
 use crate::pinned::{Mapping, Pinned};
-use crate::Error;
 
 /// Offset of the command register in the configuration space.
 const COMMAND: u64 = 4;

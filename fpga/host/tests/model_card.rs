@@ -239,7 +239,9 @@ impl ModelCard {
             }
         };
         match self.planted {
-            Planted::AnyVariant => retry(Status::EntryKey, &|request, variant| request.key = request.key & !0xff | variant),
+            Planted::AnyVariant => {
+                retry(Status::EntryKey, &|request, variant| request.key = request.key & !0xff | variant)
+            }
             Planted::AnyDomain => retry(Status::ProtectionDomain, &|request, _| request.pd ^= 1),
             _ => {}
         }

@@ -108,9 +108,10 @@ impl Bench {
         let start = command::REGISTERS[command::DATA_WORDS].offset;
         if way == Way::Destroy {
             let data = [0, 0, 0, 0, KEY | DESTROY_MPT, EVENT | 1];
-            let stage = command::REGISTERS.iter().zip(data).map(|(register, value)| {
-                LiteAccess::Write { offset: register.offset, value }
-            });
+            let stage = command::REGISTERS
+                .iter()
+                .zip(data)
+                .map(|(register, value)| LiteAccess::Write { offset: register.offset, value });
             self.card.access(&stage.collect::<Vec<_>>())?;
         }
         self.card.transfers.clear();
@@ -177,7 +178,8 @@ impl Bench {
             }
         }
         if way == Way::Destroy {
-            self.card.write_register(regs::interrupt_status::REGISTER.offset, 1 << regs::interrupt_status::COMMAND.low)?;
+            self.card
+                .write_register(regs::interrupt_status::REGISTER.offset, 1 << regs::interrupt_status::COMMAND.low)?;
             self.card.run(800)?;
             assert!(!self.card.interrupt(), "{what}: the interrupt stays");
         }
@@ -186,7 +188,12 @@ impl Bench {
 }
 
 /// Rounds at every offset up to one by which all requests are done; what came of them together.
-fn rounds(design: &'static Dut, options: &CardOptions, operation: Operation, way: Way) -> Result<Result<Outcome, String>, Error> {
+fn rounds(
+    design: &'static Dut,
+    options: &CardOptions,
+    operation: Operation,
+    way: Way,
+) -> Result<Result<Outcome, String>, Error> {
     let mut bench = Bench::new(design, options.clone())?;
     let mut total = Outcome::default();
     for offset in 0.. {
@@ -218,7 +225,8 @@ fn hosts() -> [CardOptions; 2] {
 fn not_one_byte_is_moved_after_the_fence_s_completion() -> Result<(), Error> {
     for operation in OPERATIONS {
         for options in hosts() {
-            let outcome = rounds(&dut::CARD, &options, operation, Way::Invalidation)?.unwrap_or_else(|found| panic!("{found}"));
+            let outcome =
+                rounds(&dut::CARD, &options, operation, Way::Invalidation)?.unwrap_or_else(|found| panic!("{found}"));
             assert!(outcome.moved > 50 && outcome.refused > 50, "{operation:?}: {outcome:?}");
         }
     }

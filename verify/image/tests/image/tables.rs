@@ -271,7 +271,8 @@ fn large_tables_take_room_only_where_they_are_written() {
 #[test]
 fn tables_lie_in_the_room_that_is_given() {
     let pages = PageList::Explicit { addresses: (0..600).map(|page| 0x4000_0000 + page * PAGE_BYTES).collect() };
-    let region = RegionDescription { length_bytes: 600 * PAGE_BYTES, pages, hop: Some(3), ..RegionDescription::default() };
+    let region =
+        RegionDescription { length_bytes: 600 * PAGE_BYTES, pages, hop: Some(3), ..RegionDescription::default() };
     let mpt = TableDescription {
         table: Table::Mpt,
         hop: 2,
@@ -290,7 +291,10 @@ fn tables_lie_in_the_room_that_is_given() {
         // Three pages of the context table, and of the page table a root, a middle table and two leaf tables.
         assert_eq!(pages.iter().map(|pages| pages.end - pages.start).sum::<u64>(), 7);
         for run in pages {
-            assert!(run.start * PAGE_BYTES > room.start && run.end * PAGE_BYTES < room.end, "{run:?}: a guard beside each");
+            assert!(
+                run.start * PAGE_BYTES > room.start && run.end * PAGE_BYTES < room.end,
+                "{run:?}: a guard beside each"
+            );
         }
         let full = description.build_in(room.start..room.start + 8 * PAGE_BYTES).unwrap_err().to_string();
         assert!(full.contains("no room") || full.contains("room"), "{full}");
