@@ -88,11 +88,12 @@ do-check:
 	$(CARGO) clippy --workspace --all-targets --release -- -D warnings
 	$(CARGO) test --release -p keywalk-contract -p keywalk-model -p keywalk-image
 
-# Small engine, data mover and shells of three pairs of widths under Icarus Verilog with cocotbext-axi's bus models at their ports,
-# and the faults that this must find.
+# Small engine, data mover, shells of three pairs of widths and small card under Icarus Verilog with cocotbext-axi's bus models at
+# their ports, and the faults that this must find.
 BFM_SHELL := $(CARGO) run --release -p keywalk-gen -- shell
 do-test-bfm:
 	$(CARGO) run --release -p keywalk-gen -- rtl --preset small --out build/bfm/rtl
+	$(CARGO) run --release -p keywalk-gen -- card --preset small_card --out build/bfm/card
 	$(BFM_SHELL) --engine-data-bits 256 --pcie-data-bits 256 --out build/bfm/shells/shell_same
 	$(BFM_SHELL) --engine-data-bits 128 --pcie-data-bits 512 --out build/bfm/shells/shell_wider
 	$(BFM_SHELL) --engine-data-bits 512 --pcie-data-bits 256 --out build/bfm/shells/shell_narrower

@@ -24,7 +24,6 @@ proc keywalk::pcie_settings {card} {
         CONFIG.pf0_bar0_size 32 \
         CONFIG.pciebar2axibar_0 0x0000000000000000 \
         CONFIG.xdma_axilite_slave false \
-        CONFIG.vendor_id 10EE \
         CONFIG.pf0_device_id 903F \
         CONFIG.pf0_msi_enabled true]
 }

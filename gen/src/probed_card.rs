@@ -5,6 +5,7 @@ use crate::card::{self, CardConfig, USER_PORT};
 use crate::probe_wrapper;
 use keywalk_fpga::emit::{Module, Port};
 use keywalk_fpga::netlist::{Netlist, clock_attributes, reset_attributes};
+use std::fmt::Write;
 
 /// Name of the module.
 pub const TOP: &str = "keywalk_probed_card";
@@ -44,18 +45,20 @@ pub fn module(config: &CardConfig) -> Module {
     let outer = ports(config);
     let probe = probe_wrapper::ports(&config.engine);
     let mut net = Netlist::default();
+    let mut unused = Vec::new();
     for (port, _) in card::ports(config) {
         let Port { name, width, is_input } = &port;
         let expression = if outer.iter().any(|(port, _)| port.name == *name) {
             name.clone()
-        } else if !is_of(name, &IDLE) {
-            net.wire(name, *width);
-            name.clone()
-        } else if *is_input {
+        } else if is_of(name, &IDLE) && *is_input {
             // Nothing is asked for, and answers, of which there are none, are taken.
             format!("{width}'d{}", u8::from(name.ends_with("_tready")))
         } else {
-            String::new()
+            net.wire(name, *width);
+            if is_of(name, &IDLE) {
+                unused.push(name.clone());
+            }
+            name.clone()
         };
         net.connect(CARD, card::TOP, name, &expression);
     }
@@ -69,6 +72,7 @@ pub fn module(config: &CardConfig) -> Module {
         };
         net.connect(PROBE, probe_wrapper::TOP, &port.name, &expression);
     }
+    let _ = writeln!(net.wires, "    wire _unused_ok = &{{1'b0, {}, 1'b0}};", unused.join(", "));
     net.print(TOP, outer, attributes)
 }
 

@@ -155,3 +155,23 @@ impl Error {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_rights_are_told_apart() {
+        let of = |kind: io::ErrorKind| Error::file("/dev/x", kind.into(), "do this");
+        let refused = of(io::ErrorKind::PermissionDenied);
+        assert!(matches!(refused, Error::NoRights { .. }));
+        assert_eq!(refused.to_string(), "no rights: /dev/x: permission denied; do this");
+        let missing = of(io::ErrorKind::NotFound);
+        assert!(matches!(missing, Error::File { .. }));
+        assert_eq!(missing.to_string(), "/dev/x: entity not found; do this");
+        assert_eq!([refused.exit_code(), missing.exit_code()], [3, 3]);
+        let choice = Error::Choice { what: "there are 2 cards".into(), cards: vec!["a".into(), "b".into()] };
+        assert_eq!(choice.to_string(), "there are 2 cards; the cards are a, b: name one with --device");
+        assert_eq!([choice.exit_code(), Error::Wrong("x".into()).exit_code()], [2, 1]);
+    }
+}

@@ -1,7 +1,7 @@
 //! The command `keywalk-host`.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -56,7 +56,7 @@ struct Command {
     #[arg(long, global = true, value_name = "DIR", default_value = pci::SYSFS)]
     sysfs: PathBuf,
     /// A simulated card instead of one in a slot.
-    #[arg(long, global = true, conflicts_with_all = ["device", "sysfs"])]
+    #[arg(long, global = true)]
     simulate: bool,
 }
 
@@ -134,6 +134,8 @@ enum Failure {
     Error(Error),
     /// What it tested failed; it has said so.
     Tested,
+    /// Arguments that contradict each other.
+    Usage(&'static str),
     /// The output cannot be written.
     Output(std::io::Error),
 }
@@ -307,6 +309,12 @@ fn faults(command: &Command, watch: bool, seconds: Option<u64>) -> Result<(), Fa
 }
 
 fn run(command: &Command) -> Result<(), Failure> {
+    let names_a_slot = command.device.is_some() || command.sysfs != Path::new(pci::SYSFS);
+    if command.simulate && (names_a_slot || matches!(command.action, Action::List)) {
+        return Err(Failure::Usage(
+            "a simulated card is in no slot: --simulate goes without --device, --sysfs and list",
+        ));
+    }
     match command.action {
         Action::List => list(command),
         Action::Info => info(command),
@@ -329,6 +337,7 @@ fn main() -> ExitCode {
     let (message, code) = match run(&command) {
         Ok(()) => return ExitCode::SUCCESS,
         Err(Failure::Tested) => return ExitCode::from(1),
+        Err(Failure::Usage(what)) => (what.into(), 2),
         // A reader that went away has seen what it wanted.
         Err(Failure::Output(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => return ExitCode::SUCCESS,
         Err(Failure::Output(error)) => (format!("the output cannot be written: {error}"), 1),

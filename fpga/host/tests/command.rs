@@ -272,6 +272,7 @@ fn wrong_usage_and_a_full_disk_have_their_codes() {
         &["faults", "--seconds", "5"],
         &["self-test", "--seed", "x"],
         &["info", "--simulate"],
+        &["--simulate", "list"],
         &[],
     ] {
         expect(&tree.run(wrong), 2, &[]);

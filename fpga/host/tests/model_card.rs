@@ -40,7 +40,7 @@ enum Planted {
     AnyDomain,
     /// DESTROY_MPT answers and does nothing.
     KeepsEntry,
-    /// CREATE_MPT forgets the high half of an entry.
+    /// CREATE_MPT forgets the high half of the first address.
     HalfEntry,
     /// Events are lost.
     LosesEvents,
@@ -212,7 +212,7 @@ impl ModelCard {
                     && keywalk_contract::mpt_entry::LKEY.get(&entry) as u32 >> 8 == index
             });
             if let Some(at) = entry {
-                let _ = MemoryMut::write(&mut self.memory, at + 60, &[0; 4]);
+                let _ = MemoryMut::write(&mut self.memory, at + 32, &[0; 4]);
             }
         }
     }
@@ -438,7 +438,7 @@ fn the_model_passes() {
         let report = test(Planted::Nothing, seed);
         let failures: Vec<_> = report.checks.iter().filter(|check| check.failure.is_some()).collect();
         assert!(failures.is_empty(), "{failures:#?}");
-        assert!(report.checks.len() > 150, "{} checks", report.checks.len());
+        assert!(report.checks.len() > 120, "{} checks", report.checks.len());
         let names: std::collections::HashSet<_> = report.checks.iter().map(|check| &check.name).collect();
         assert_eq!(names.len(), report.checks.len(), "each check has a name of its own");
         assert_eq!(report.figures.iter().map(|figure| figure.cycles).collect::<Vec<_>>(), [77, 77]);
