@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use keywalk_verify::figures::{self, Row, grid};
 use keywalk_verify::fit::{self, Card};
-use keywalk_verify::synth::Area;
+use keywalk_verify::synth::{self, Area};
 
 use super::synth::Mapping;
 use super::{FAILED, PASSED, Refusal, json_file, json_refusal, print};
@@ -18,6 +18,9 @@ pub struct FitArgs {
     /// Top module.
     #[arg(long, default_value = "keywalk_probed_card", value_name = "NAME")]
     module: String,
+    /// Analyse a netlist that `write_json` wrote instead of running yosys.
+    #[arg(long, value_name = "FILE", conflicts_with = "design")]
+    netlist: Option<PathBuf>,
     /// Directory of the cards.
     #[arg(long, default_value = "fpga/cards", value_name = "DIR")]
     cards: PathBuf,
@@ -33,12 +36,18 @@ pub struct FitArgs {
 pub fn run(args: &FitArgs) -> Result<u8, Refusal> {
     let json = json_file(args.json.as_deref())?;
     let cards = fit::cards(&args.cards).map_err(Refusal::unusable)?;
-    let mapping = Mapping { directory: &args.design, generator: "card", out: &args.out, jobs: Some(1), paths: 0 };
-    let (mut results, note) = mapping.run(|_| Ok(vec![args.module.clone()]))?;
-    let (_, analysis) = results.pop().expect("one module was asked for");
-    let rows: Vec<Vec<Row>> = cards.iter().map(|card| fit::rows(card, &analysis.area)).collect();
+    let (area, note) = match &args.netlist {
+        Some(path) => (synth::analyse(path, &args.module, 0).map_err(Refusal::unusable)?.area, None),
+        None => {
+            let mapping =
+                Mapping { directory: &args.design, generator: "card", out: &args.out, jobs: Some(1), paths: 0 };
+            let (mut results, note) = mapping.run(|_| Ok(vec![args.module.clone()]))?;
+            (results.pop().expect("one module was asked for").1.area, note)
+        }
+    };
+    let rows: Vec<Vec<Row>> = cards.iter().map(|card| fit::rows(card, &area)).collect();
     let mut lines = vec![grid(&HEAD, 2, cards.iter().zip(&rows).map(|(card, rows)| card_line(card, rows)))];
-    lines.push(taken(&args.module, &analysis.area));
+    lines.push(taken(&args.module, &area));
     lines.push(format!(
         "at most {}% of each; what the PCIe IP takes comes on top, no open tool knows it",
         fit::SHARE_MAX
