@@ -38,10 +38,10 @@ setup-bfm:
 	@verify/tools/setup.sh --bfm
 
 # A second make, so that build/tools.mk is read after setup has written it.
-rtl shell card lint vectors test check docs bench soak coverage test-slurm witness fuzz mutants mutants-sample fpga-check: setup
+rtl shell card lint vectors test check docs bench soak coverage test-slurm witness fuzz mutants mutants-sample: setup
 	@$(MAKE) --no-print-directory do-$@
 
-synth figures: setup-synth
+synth figures fpga-check: setup-synth
 	@$(MAKE) --no-print-directory do-$@
 
 formal: setup-formal
@@ -181,6 +181,7 @@ do-mutants-model:
 do-fpga-check: do-rtl do-card
 	tclsh fpga/check/check.tcl
 	tclsh fpga/check/planted.tcl
+	$(CARGO) run --release -p keywalk-verify -- fit build/card --json build/fit.json
 
 # With Vivado: a card's bitstream and flash image under build/fpga/<card>/; the timing of one block by itself.
 CLOCK_MHZ ?= 250
