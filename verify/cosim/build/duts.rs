@@ -424,6 +424,9 @@ fn cards(duts: &mut Vec<Dut>) -> Result<(), String> {
     };
     let top = keywalk_gen::card::TOP;
     add("card", format!("Engine, data mover and shell in configuration `{CARD}`."), card.files_of(top), top);
+    if cfg!(not(feature = "block-tests")) {
+        return Ok(());
+    }
     // The same with an engine that does not wait for data that is being moved: no card can be generated with it.
     let engine = Config { done_tracking: false, ..config.engine.clone() };
     let engine = keywalk_gen::generate(&engine).map_err(|error| format!("card `{CARD}`: {error}"))?;
@@ -452,9 +455,11 @@ pub fn all() -> Result<Vec<Dut>, String> {
     if cfg!(feature = "block-tests") {
         plant(BLOCK_VARIANTS, &mut duts)?;
         shells(&mut duts)?;
-        cards(&mut duts)?;
         hand_written(&mut duts)?;
         plant(PLANTED_FAULTS_OF_TEST_MODULES, &mut duts)?;
+    }
+    if cfg!(any(feature = "block-tests", feature = "card")) {
+        cards(&mut duts)?;
     }
     if cfg!(feature = "coverage") {
         add_covered(&mut duts)?;
