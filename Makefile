@@ -63,6 +63,7 @@ do-rtl:
 do-lint: do-rtl do-shell do-card
 	$(VERILATOR) --lint-only -Wall --top-module keywalk -F $(RTL)/keywalk.f
 	$(VERILATOR) --lint-only -Wall --top-module keywalk_mover -F $(RTL)/keywalk_mover.f
+	$(VERILATOR) --lint-only -Wall --top-module keywalk_probe -F $(RTL)/keywalk_probe.f
 	$(VERILATOR) --lint-only -Wall --top-module keywalk_shell -F build/shell/keywalk_shell.f
 	$(VERILATOR) --lint-only -Wall --top-module keywalk_card -F build/card/keywalk_card.f
 

@@ -28,9 +28,13 @@ keywalk::check_part $part
 set folder [file join $out $card]
 file mkdir $folder
 
-set tcl [lsort [glob [file join [file dirname [info script]] *.tcl]]]
+set tcl [lsort [glob -directory [file dirname [info script]] *.tcl]]
 set inputs [keywalk::inputs $options [concat [list $card_file $xdc $manifest] $tcl]]
 set latest [keywalk::latest_checkpoint $folder {synthesised placed routed} $inputs]
+# A run that fails leaves no bitstream of an earlier one behind.
+set bit [file join $folder keywalk_$card.bit]
+set image [file join $folder keywalk_$card.mcs]
+file delete $bit $image
 
 if {$latest eq {}} {
     keywalk::step project {
@@ -40,8 +44,8 @@ if {$latest eq {}} {
         } else {
             puts "keywalk: board files of [dict get $facts board_part] are not installed; going on with the part alone"
         }
-        add_files -norecurse [glob [file join $design *.v]]
-        add_files -fileset constrs_1 -norecurse $xdc
+        add_files -norecurse [glob -directory $design *.v]
+        add_files -fileset constrs_1 -norecurse [list $xdc]
         update_compile_order -fileset sources_1
     }
     keywalk::step {block design} {
@@ -49,7 +53,7 @@ if {$latest eq {}} {
         set diagram [get_files card.bd]
         set_property synth_checkpoint_mode None $diagram
         generate_target all $diagram
-        add_files -norecurse [make_wrapper -top $diagram]
+        add_files -norecurse [list [make_wrapper -top $diagram]]
         update_compile_order -fileset sources_1
     }
     keywalk::step synthesise {
@@ -75,10 +79,9 @@ keywalk::step reports {
 }
 keywalk::step timing { keywalk::check_timing }
 keywalk::step bitstream {
-    set bit [file join $folder keywalk_$card.bit]
     write_bitstream -force $bit
     write_cfgmem -force -format mcs -interface [dict get $facts configuration.flash_interface] \
         -size [dict get $facts configuration.flash_megabytes] \
-        -loadbit "up [dict get $facts configuration.flash_offset] $bit" [file join $folder keywalk_$card.mcs]
+        -loadbit [list up [dict get $facts configuration.flash_offset] $bit] $image
 }
-puts "keywalk: $folder/keywalk_$card.bit and .mcs are written"
+puts "keywalk: $bit and $image are written"

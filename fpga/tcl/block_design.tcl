@@ -1,5 +1,5 @@
-# The block design of a card: engine, data mover and shell in one module, PCIe IP, the engine's clock. `keywalk::block_design card
-# clock_mhz` makes it in the open project, which has the Verilog of `keywalk_card`.
+# The block design of a card: engine, data mover, shell and probe in one module, PCIe IP, the engine's clock. `keywalk::block_design
+# card clock_mhz` makes it in the open project, which has the Verilog of `keywalk_card`.
 
 # Settings of the PCIe IP: XDMA as a bridge. The host's writes and reads of BAR 0 leave at M_AXI_B, what arrives at S_AXI_B
 # becomes reads and writes of host memory. The block's location is left to the IP: public sources disagree about it.
@@ -24,6 +24,7 @@ proc keywalk::pcie_settings {card} {
         CONFIG.pf0_bar0_size 32 \
         CONFIG.pciebar2axibar_0 0x0000000000000000 \
         CONFIG.xdma_axilite_slave false \
+        CONFIG.pf0_device_id 903F \
         CONFIG.pf0_msi_enabled true]
 }
 
@@ -59,9 +60,9 @@ proc keywalk::block_design {card clock_mhz} {
         CONFIG.USE_RESET false] [get_bd_cells engine_clock]
     connect_bd_intf_net [get_bd_intf_ports system_clock] [get_bd_intf_pins engine_clock/CLK_IN1_D]
 
-    # Engine, data mover and shell. Their streams and the port to the registers of the user's own logic have no partner yet: no
-    # request comes, and accesses to those registers are answered with DECERR.
-    create_bd_cell -type module -reference keywalk_card keywalk
+    # Engine, data mover and shell, with a probe at their streams and at the registers of the user's own logic: a card that a host
+    # tests by itself. Whoever has packet logic connects it to `keywalk_card` instead.
+    create_bd_cell -type module -reference keywalk_probed_card keywalk
     connect_bd_net [get_bd_pins engine_clock/clk_out1] [get_bd_pins keywalk/engine_aclk]
     connect_bd_net [get_bd_pins engine_clock/locked] [get_bd_pins keywalk/engine_aresetn]
 
@@ -90,7 +91,7 @@ proc keywalk::block_design {card clock_mhz} {
         connect_bd_net [get_bd_pins low/dout] [get_bd_ports hbm_cattrip]
     }
 
-    # Registers at 0 of BAR 0, the user's at 16 KiB; all of host memory, address for address.
+    # Registers at 0 of BAR 0, the probe's at 16 KiB; all of host memory, address for address.
     assign_bd_address -offset 0x0 -range 32K -target_address_space [get_bd_addr_spaces pcie/M_AXI_B] \
         [get_bd_addr_segs keywalk/s_axil_host/reg0] -force
     assign_bd_address -offset 0x0 -range 0x00010000000000000000 -target_address_space \

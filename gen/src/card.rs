@@ -4,7 +4,9 @@ use crate::canonicalise::{self, Options};
 use crate::package::File;
 use crate::shell::{self, Shell, ShellConfig, ShellError};
 use crate::wrapper::{self, stream_ports};
-use crate::{GenerateError, ModuleInfo, Output, canonical, files_of, info, manifest, mover_wrapper, print_design};
+use crate::{
+    GenerateError, ModuleInfo, Output, canonical, files_of, info, manifest, mover_wrapper, print_design, probed_card,
+};
 use keywalk_contract::mover::{READ_STREAM, STREAMS, WRITE_STREAM};
 use keywalk_contract::{Config, ports, regs};
 use keywalk_fpga::config::TABLE_ID_BITS;
@@ -135,7 +137,7 @@ pub struct Card {
     pub engine: Output,
     /// The shell.
     pub shell: Shell,
-    /// File name and text of every Verilog module, the top module last.
+    /// File name and text of every Verilog module, that of the card with a probe before the top module, which is the last.
     pub verilog: Vec<File>,
     /// The modules, in the order of the files.
     pub modules: Vec<ModuleInfo>,
@@ -204,6 +206,9 @@ pub fn generate(config: &CardConfig) -> Result<Card, CardError> {
         verilog.push((format!("{name}.v"), text));
         infos.push(info);
     }
+    let probed = probed_card::module(config);
+    verilog.push((format!("{}.v", probed.name), header.replace(TOP, &probed.name) + &probed.text));
+    infos.push(shell::module_info(&probed));
     verilog.push((format!("{TOP}.v"), header + &top.text));
     infos.push(shell::module_info(&top));
     Ok(Card { config: config.clone(), engine, shell, verilog, modules: infos, single_clock })

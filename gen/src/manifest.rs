@@ -3,7 +3,7 @@
 use crate::card::{self, Card};
 use crate::config_file::legal;
 use crate::shell::Shell;
-use crate::{ModuleInfo, Output, latency};
+use crate::{ModuleInfo, Output, latency, probe_wrapper};
 use keywalk_contract::ports::{self, Direction, StreamPort};
 use keywalk_contract::{Config, mover, regs};
 use keywalk_hdl::csr;
@@ -146,6 +146,8 @@ struct Manifest<'a> {
     streams: Vec<StreamEntry>,
     mover_top: &'a str,
     mover_streams: Vec<StreamEntry>,
+    probe_top: &'a str,
+    probe_streams: Vec<StreamEntry>,
     modules: Vec<ModuleEntry<'a>>,
 }
 
@@ -250,6 +252,10 @@ pub fn text(output: &Output, files: &[(String, String)]) -> String {
         streams: ports::streams(config).map(|stream| stream_entry(stream, output, &output.top)).collect(),
         mover_top: &output.mover_top,
         mover_streams: mover::STREAMS.iter().map(|stream| stream_entry(stream, output, &output.mover_top)).collect(),
+        probe_top: &output.probe_top,
+        probe_streams: probe_wrapper::streams(&output.config)
+            .map(|stream| stream_entry(stream, output, &output.probe_top))
+            .collect(),
         modules: output.modules.iter().map(|module| module_entry(module, !output.is_top(&module.name))).collect(),
     })
 }

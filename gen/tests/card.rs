@@ -6,7 +6,7 @@ use std::process::Command;
 
 use keywalk_contract::Config;
 use keywalk_gen::card::{self, Card, CardConfig, CardError, FILE_LIST, generate};
-use keywalk_gen::{directory, presets};
+use keywalk_gen::{directory, presets, probed_card};
 use serde_json::Value;
 
 mod tools;
@@ -40,8 +40,10 @@ fn lint_is_silent() {
     for config in configs() {
         let folder = tempfile::tempdir().unwrap();
         directory::install(&folder.path().join("card"), &made(&config).package()).unwrap();
-        let (is_clean, said) = tools::lint(&folder.path().join("card"), card::TOP, FILE_LIST);
-        assert!(is_clean, "{config:?}: {said}");
+        for top in [card::TOP, probed_card::TOP] {
+            let (is_clean, said) = tools::lint(&folder.path().join("card"), top, FILE_LIST);
+            assert!(is_clean, "{top}, {config:?}: {said}");
+        }
     }
 }
 
@@ -109,9 +111,12 @@ fn what_a_card_cannot_be_is_said() {
 fn every_port_of_a_part_is_connected() {
     for config in configs() {
         let card = made(&config);
-        let top = card.modules.last().unwrap();
-        let (_, text) = card.verilog.last().unwrap();
-        for instance in &top.instances {
+        let tops = card.modules.iter().zip(&card.verilog);
+        let tops = tops.filter(|(module, _)| [card::TOP, probed_card::TOP].contains(&module.name.as_str()));
+        let instances: Vec<_> =
+            tops.flat_map(|(top, (_, text))| top.instances.iter().map(move |of| (of, text))).collect();
+        assert_eq!(instances.len(), 6 + 2);
+        for (instance, text) in instances {
             let module = card.modules.iter().find(|module| module.name == instance.module).unwrap();
             let (_, after) = text.split_once(&format!("    {} {} (\n", instance.module, instance.name)).unwrap();
             let (connections, _) = after.split_once("    );").unwrap();
@@ -120,5 +125,18 @@ fn every_port_of_a_part_is_connected() {
                 assert!(is_connected, "{config:?}: {}.{}", instance.name, port.name);
             }
         }
+    }
+}
+
+#[test]
+fn the_block_diagram_of_the_readme_is_that_of_the_design() {
+    let readme = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../README.md")).unwrap();
+    let (_, rest) = readme.split_once("<!-- card -->\n").unwrap();
+    let (shown, _) = rest.split_once("<!-- card end -->").unwrap();
+    let diagram = format!("```mermaid\n{}```\n", made(&config("card")).diagram());
+    assert!(shown == diagram, "README.md shows another block diagram than `keywalk-gen docs` writes:\n{diagram}");
+    // Every part is in it.
+    for part in ["engine", "mover", "request_fork", "memory_arbiter", "register_split", "host_port", "reset_link"] {
+        assert!(shown.contains(&format!(" {part}\n")) || shown.contains(&format!(" {part} ")), "{part} is missing");
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::fs;
 
 use keywalk_contract::Config;
-use keywalk_gen::card::CardConfig;
+use keywalk_gen::card::{Card, CardConfig};
 use keywalk_gen::shell::ShellConfig;
 
 use crate::mutants::{self, Mutant};
@@ -85,6 +85,8 @@ const BLOCKS: &[(&str, &str, &str)] = &[
     ("page_split_default", "page_split", "default"),
     ("page_split_least", "page_split", "least"),
     ("page_split_ordered", "page_split", "small_ordered"),
+    ("probe", "keywalk_probe", "small_command"),
+    ("probe_default", "keywalk_probe", "default"),
     ("response_port", "response_port", "small"),
     ("split_buffer", "split_buffer", "small"),
     ("split_buffer_default", "split_buffer", "default"),
@@ -405,11 +407,17 @@ const CARD: &str = "small_card";
 /// Blocks of the card that have a test of their own.
 const CARD_BLOCKS: &[&str] = &["memory_arbiter", "register_split", "request_fork"];
 
-/// The card and its blocks.
-fn cards(duts: &mut Vec<Dut>) -> Result<(), String> {
+/// The card that is tested.
+fn small_card() -> Result<(CardConfig, Card), String> {
     let preset = keywalk_gen::presets::find(CARD).ok_or_else(|| format!("there is no preset `{CARD}`"))?;
     let config = CardConfig { interrupt_repeat_log2: 8, ..CardConfig::new(preset.config()) };
     let card = keywalk_gen::card::generate(&config).map_err(|error| format!("card `{CARD}`: {error}"))?;
+    Ok((config, card))
+}
+
+/// The card and its blocks.
+fn cards(duts: &mut Vec<Dut>) -> Result<(), String> {
+    let (config, card) = small_card()?;
     let mut add = |name: &str, doc: String, files: Vec<(String, String)>, top: &str| {
         duts.push(Dut {
             name: name.into(),
@@ -424,9 +432,17 @@ fn cards(duts: &mut Vec<Dut>) -> Result<(), String> {
     };
     let top = keywalk_gen::card::TOP;
     add("card", format!("Engine, data mover and shell in configuration `{CARD}`."), card.files_of(top), top);
-    if cfg!(not(feature = "block-tests")) {
+    let top = keywalk_gen::probed_card::TOP;
+    add(
+        "probed_card",
+        format!("Engine, data mover, shell and probe in configuration `{CARD}`."),
+        card.files_of(top),
+        top,
+    );
+    if !cfg!(feature = "block-tests") {
         return Ok(());
     }
+    let top = keywalk_gen::card::TOP;
     // The same with an engine that does not wait for data that is being moved: no card can be generated with it.
     let engine = Config { done_tracking: false, ..config.engine.clone() };
     let engine = keywalk_gen::generate(&engine).map_err(|error| format!("card `{CARD}`: {error}"))?;

@@ -53,12 +53,6 @@ impl ByteMemory {
         }
     }
 
-    /// Whether anything was written to the 4 KiB page of an address.
-    #[must_use]
-    pub fn is_written(&self, address: u64) -> bool {
-        self.0.contains_key(&(address / PAGE_BYTES))
-    }
-
     /// Some bytes from an address on.
     #[must_use]
     pub fn read(&self, address: u64, length: u64) -> Vec<u8> {

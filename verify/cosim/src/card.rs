@@ -145,7 +145,8 @@ pub struct Card {
     options: CardOptions,
     random: ChaCha8Rng,
     host: Host,
-    user: User,
+    /// Where the card has a port for them: in one with a probe that has the registers.
+    user: Option<User>,
     drivers: BTreeMap<&'static str, StreamDriver>,
     sinks: BTreeMap<&'static str, StreamSink>,
     engine_reset_n: Input,
@@ -179,8 +180,16 @@ impl Card {
         let mut driver =
             |name: &str, stall| Ok::<_, Error>(StreamDriver::new(Channel::with_prefix(model, name)?, stall, fork()));
         let (r, b) = (driver("m_axi_host_r", options.host_stall)?, driver("m_axi_host_b", options.host_stall)?);
-        let (user_r, user_b) = (driver("m_axil_user_r", Stall::NEVER)?, driver("m_axil_user_b", Stall::NEVER)?);
-        let payload = driver(&format!("{WRITE_STREAM}_t"), options.stream_stall)?;
+        let has = |port: &str| dut.port(port).is_some();
+        let user = if has("m_axil_user_rdata") {
+            Some((driver("m_axil_user_r", Stall::NEVER)?, driver("m_axil_user_b", Stall::NEVER)?))
+        } else {
+            None
+        };
+        let mut drivers = BTreeMap::new();
+        if has(&format!("{WRITE_STREAM}_tdata")) {
+            drivers.insert(WRITE_STREAM, driver(&format!("{WRITE_STREAM}_t"), options.stream_stall)?);
+        }
         let mut sink =
             |name: &str, stall| Ok::<_, Error>(StreamSink::new(Channel::with_prefix(model, name)?, stall, fork()));
         let host = Host {
@@ -198,16 +207,21 @@ impl Card {
             accepted: [0; 2],
             answered: VecDeque::new(),
         };
-        let user = User {
-            aw: sink("m_axil_user_aw", Stall::NEVER)?,
-            w: sink("m_axil_user_w", Stall::NEVER)?,
-            b: user_b,
-            ar: sink("m_axil_user_ar", Stall::NEVER)?,
-            r: user_r,
-            registers: HashMap::new(),
+        let user = match user {
+            Some((r, b)) => Some(User {
+                aw: sink("m_axil_user_aw", Stall::NEVER)?,
+                w: sink("m_axil_user_w", Stall::NEVER)?,
+                b,
+                ar: sink("m_axil_user_ar", Stall::NEVER)?,
+                r,
+                registers: HashMap::new(),
+            }),
+            None => None,
         };
-        let mut sinks = BTreeMap::from([(READ_STREAM, sink(&format!("{READ_STREAM}_t"), options.stream_stall)?)]);
-        let mut drivers = BTreeMap::from([(WRITE_STREAM, payload)]);
+        let mut sinks = BTreeMap::new();
+        if has(&format!("{READ_STREAM}_tdata")) {
+            sinks.insert(READ_STREAM, sink(&format!("{READ_STREAM}_t"), options.stream_stall)?);
+        }
         for port in ports::streams(&config).chain(&mover::STREAMS) {
             if dut.port(&format!("{}_tvalid", port.axi_name)).is_none() {
                 continue;
@@ -314,8 +328,11 @@ impl Card {
     }
 
     /// What the user's logic holds in its registers.
+    ///
+    /// # Panics
+    /// Where the card has no port for them.
     pub fn user_registers(&mut self) -> &mut HashMap<u64, u32> {
-        &mut self.user.registers
+        &mut self.user.as_mut().expect("the card has a port for the user's registers").registers
     }
 
     /// Performs the host's register accesses and returns the values of all of them (0 for writes).
@@ -393,7 +410,7 @@ impl Card {
         let count = bytes.len().div_ceil(beat_bytes).max(1);
         for number in 0..count {
             let part = &bytes[number * beat_bytes..bytes.len().min((number + 1) * beat_bytes)];
-            let driver = self.drivers.get_mut(WRITE_STREAM).expect("every card has it");
+            let driver = self.drivers.get_mut(WRITE_STREAM).expect("a card without a probe has it");
             let mut beat = driver.blank();
             set_data(driver.channel(), &mut beat, part, &mut self.random);
             beat.set("keep", (1u128 << part.len()) - 1)?;
@@ -408,7 +425,7 @@ impl Card {
     /// # Errors
     /// [`Error::NoSuchField`].
     pub fn pop_packet(&mut self, begun: &mut Vec<u8>) -> Result<Option<(Vec<u8>, bool)>, Error> {
-        let sink = self.sinks.get_mut(READ_STREAM).expect("every card has it");
+        let sink = self.sinks.get_mut(READ_STREAM).expect("a card without a probe has it");
         while let Some(received) = sink.pop() {
             let keep = received.get("keep")?;
             let bytes = data_of(sink.channel(), &received.beat);
@@ -481,7 +498,7 @@ impl Card {
         let pcie_in_reset = self.clocks.model.get(Signal::from(self.pcie_reset_n)) == 0;
         if rising[ENGINE] {
             let model = &mut self.clocks.model;
-            self.user.components().into_iter().for_each(|component| component.drive(model));
+            self.user.iter_mut().flat_map(User::components).for_each(|component| component.drive(model));
             self.drivers.values_mut().for_each(|driver| driver.drive(model));
             self.sinks.values_mut().for_each(|sink| sink.drive(model));
         }
@@ -496,13 +513,13 @@ impl Card {
         if rising[ENGINE] {
             if self.is_up() {
                 let model = &self.clocks.model;
-                self.user.components().into_iter().try_for_each(|component| component.sample(model))?;
+                self.user.iter_mut().flat_map(User::components).try_for_each(|component| component.sample(model))?;
                 self.drivers.values_mut().try_for_each(|driver| driver.sample(model))?;
                 self.sinks.values_mut().try_for_each(|sink| sink.sample(model))?;
-                self.user.service()?;
+                self.user.iter_mut().try_for_each(User::service)?;
             } else {
                 let model = &mut self.clocks.model;
-                self.user.components().into_iter().for_each(|component| component.reset(model));
+                self.user.iter_mut().flat_map(User::components).for_each(|component| component.reset(model));
                 self.drivers.values_mut().for_each(|driver| driver.reset(model));
                 self.sinks.values_mut().for_each(|sink| sink.reset(model));
             }

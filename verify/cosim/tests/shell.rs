@@ -23,8 +23,9 @@ const CLOCKS: [[u64; 2]; 5] = [[1600, 2000], [2000, 2000], [2000, 1600], [700, 3
 
 /// Bytes of the pieces in which memory is kept and compared.
 const PIECE_BYTES: u64 = 16;
-/// Identifiers of reads and writes.
+/// Identifiers of reads and writes, and how many are used at a time.
 const IDS: u64 = 512;
+const IN_FLIGHT: usize = 256;
 /// Every burst lies in an area of its own, so that a byte in the wrong place is seen.
 const AREA_BYTES: u64 = 4096;
 /// An answer of the host that is no success.
@@ -65,6 +66,11 @@ struct Burst {
     beats: u64,
     /// Beats of a read that were answered.
     done: u64,
+}
+
+/// An identifier that is not used; they are taken all over their range.
+fn free_id<T>(used: &HashMap<u64, T>) -> Option<u64> {
+    (0..IDS).map(|number| number * 5 % IDS).find(|id| used.len() < IN_FLIGHT && !used.contains_key(id))
 }
 
 /// A field of data or strobes of a beat, in pieces.
@@ -267,14 +273,14 @@ impl Shell {
     }
 
     fn ask_read(&mut self, burst: Burst) -> Result<(), Error> {
-        let Some(id) = (0..IDS).find(|id| !self.engine.reads.contains_key(id)) else { return Ok(()) };
+        let Some(id) = free_id(&self.engine.reads) else { return Ok(()) };
         self.engine.ar.push_fields(&Self::address(&burst, id))?;
         self.engine.reads.insert(id, burst);
         Ok(())
     }
 
     fn ask_write(&mut self, burst: Burst) -> Result<(), Error> {
-        let Some(id) = (0..IDS).find(|id| !self.engine.writes.contains_key(id)) else { return Ok(()) };
+        let Some(id) = free_id(&self.engine.writes) else { return Ok(()) };
         self.engine.aw.push_fields(&Self::address(&burst, id))?;
         let bytes = self.engine.beat_bytes;
         let first = burst.address / bytes * bytes;
