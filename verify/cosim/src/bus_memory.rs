@@ -46,6 +46,13 @@ impl ByteMemory {
         bytes[(address % PAGE_BYTES) as usize] = value;
     }
 
+    /// Writes some bytes from an address on.
+    pub fn write(&mut self, address: u64, bytes: &[u8]) {
+        for (at, byte) in (address..).zip(bytes) {
+            self.set(at, *byte);
+        }
+    }
+
     /// Some bytes from an address on.
     #[must_use]
     pub fn read(&self, address: u64, length: u64) -> Vec<u8> {
@@ -56,7 +63,8 @@ impl ByteMemory {
     #[must_use]
     pub fn differences(&self, other: &Self) -> Vec<u64> {
         let pages: BTreeSet<u64> = self.0.keys().chain(other.0.keys()).copied().collect();
-        let addresses = pages.into_iter().flat_map(|page| page * PAGE_BYTES..(page + 1) * PAGE_BYTES);
+        let pages = pages.into_iter().filter(|page| self.0.get(page) != other.0.get(page));
+        let addresses = pages.flat_map(|page| (0..PAGE_BYTES).map(move |at| page * PAGE_BYTES + at));
         addresses.filter(|address| self.get(*address) != other.get(*address)).take(10).collect()
     }
 }
