@@ -1,11 +1,12 @@
 # Runs the scripts of fpga/tcl for every card under plain Tcl against stand-ins for Vivado's commands, evaluates the constraints,
 # and compares what they say with the card's data and the generated modules. `make fpga-check` does it.
-#   tclsh fpga/check/check.tcl [root=DIR] [rtl=DIR] [shell=DIR] [cards="u50 u55c"]
-# `root` is the repository, or a copy of its folders `fpga` and `constraints`; `rtl` and `shell` hold what keywalk-gen made.
+#   tclsh fpga/check/check.tcl [root=DIR] [rtl=DIR] [design=DIR] [cards="u50 u55c"]
+# `root` is the repository, or a copy of its folders `fpga` and `constraints`; `rtl` and `design` hold what keywalk-gen
+# made: `rtl` and `card`.
 # Exit codes: 0 every card passes, 1 one does not, 2 wrong usage or a missing input.
 
 set here [file dirname [file normalize [info script]]]
-set arguments [dict create root [file dirname [file dirname $here]] rtl build/rtl shell build/shell cards {}]
+set arguments [dict create root [file dirname [file dirname $here]] rtl build/rtl design build/card cards {}]
 foreach argument $argv {
     if {![regexp {^([a-z]+)=(.*)$} $argument -> name value] || ![dict exists $arguments $name]} {
         puts stderr "fpga-check: `$argument` is unknown; legal are [join [dict keys $arguments] {=, }]="
@@ -13,13 +14,13 @@ foreach argument $argv {
     }
     dict set arguments $name $value
 }
-foreach folder {root rtl shell} {
+foreach folder {root rtl design} {
     dict set arguments $folder [file normalize [dict get $arguments $folder]]
 }
 dict with arguments {}
-foreach path [list $root/fpga/tcl/common.tcl $rtl/manifest.json $shell/manifest.json] {
+foreach path [list $root/fpga/tcl/common.tcl $rtl/manifest.json $design/manifest.json] {
     if {![file exists $path]} {
-        puts stderr "fpga-check: $path is missing; `make rtl shell` generates Verilog and manifests"
+        puts stderr "fpga-check: $path is missing; `make rtl card` generates Verilog and manifests"
         exit 2
     }
 }
@@ -158,7 +159,7 @@ proc bitstream {card out args} {
         set ::vivado::state($name) $value
     }
     return [run_script fpga/tcl/bitstream.tcl \
-        [concat [list card=$card rtl=$::rtl shell=$::shell out=$out] [lrange $args 1 end]]]
+        [concat [list card=$card design=$::design out=$out] [lrange $args 1 end]]]
 }
 
 # A run of ooc.tcl likewise.
@@ -172,7 +173,7 @@ proc out_of_context {card out state args} {
 
 # Everything that is asked of a card; gives the row of the table, or an error with the reason.
 proc check_card {card out} {
-    global rtl shell
+    global rtl design
     set facts [keywalk::read_card fpga/cards/$card.toml sources]
     expect {[lsearch -exact $::vivado::parts [dict get $facts part]] >= 0} {part [dict get $facts part] is not known}
     expect {[string match "xilinx.com:a$card:*" [dict get $facts board_part]]} {board part [dict get $facts board_part] is of another card}
@@ -198,7 +199,7 @@ proc check_card {card out} {
     check_crossings
     check_exceptions
     check_directives default
-    check_inputs $out/$card [concat [list fpga/cards/$card.toml constraints/$card.xdc $rtl/manifest.json $shell/manifest.json] \
+    check_inputs $out/$card [concat [list fpga/cards/$card.toml constraints/$card.xdc $design/manifest.json] \
         [glob -directory fpga/tcl *.tcl]]
     set row [list $card [dict get $facts part]]
     lappend row [dict get $state(counts) commands] [dict get $state(counts) cells] [dict get $state(counts) connections]
@@ -290,7 +291,7 @@ proc check_card {card out} {
         {} card=none {there is no card file}
         {} cards=u50 {option `cards` is unknown}
         {} u50 {is not of the form name=value}
-        {} rtl=nowhere {is missing}
+        {} design=nowhere {is missing}
         {version 2021.1} strategy=default {this is Vivado 2021.1}
         {parts_installed 0} strategy=default {does not have the part}
     } {
@@ -330,7 +331,7 @@ proc check_card {card out} {
 }
 
 lassign [read_modules $rtl] modules attributes registers
-lassign [read_modules $shell] more_modules more_attributes more_registers
+lassign [read_modules $design] more_modules more_attributes more_registers
 set everything [list [dict merge $modules $more_modules] [dict merge $attributes $more_attributes] \
     [dict merge $registers $more_registers]]
 if {[llength $cards] == 0} {
@@ -341,7 +342,7 @@ if {[llength $cards] == 0} {
 # Blanks and what Tcl and `glob` read as their own, in every path that a script is given.
 set out [file join $root build "fpga check \[[pid]\] {x"]
 file mkdir $out
-foreach name {rtl shell} {
+foreach name {rtl design} {
     file link -symbolic [file join $out $name] [set $name]
     set $name [file join $out $name]
 }

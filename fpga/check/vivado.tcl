@@ -70,6 +70,8 @@ namespace eval vivado {
         xdma,CONFIG.pf0_bar0_size {1 2 4 8 16 32 64 128 256 512}
         xdma,CONFIG.xdma_axilite_slave {true false}
         xdma,CONFIG.pf0_msi_enabled {true false}
+        xdma,CONFIG.vendor_id {~^[0-9A-F]{4}$}
+        xdma,CONFIG.pf0_device_id {~^[0-9A-F]{4}$}
         util_ds_buf,CONFIG.C_BUF_TYPE {IBUFDS OBUFDS IOBUFDS IBUFDSGTE BUFG}
         clk_wiz,CONFIG.PRIM_SOURCE {Single_ended_clock_capable_pin Differential_clock_capable_pin Global_buffer No_buffer}
         clk_wiz,CONFIG.PRIM_IN_FREQ {~^[0-9]+(\.[0-9]+)?$}
@@ -732,10 +734,10 @@ proc vivado::do_validate_bd_design {options positional} {
                 error "clock or reset $cell/$name is not driven"
             }
         }
-        set is_shell [string match *:keywalk_shell:* [dict get $facts vlnv]]
+        set is_of_keywalk [string match *:keywalk_probed_card:* [dict get $facts vlnv]]
         dict for {name interface} [dict get $facts interfaces] {
             set object bd_intf_pin:$cell/$name
-            if {[lindex $interface 0] ne "axis" && ![dict exists $state(links) $object] && ![catch {interface $object}]} {
+            if {![dict exists $state(links) $object] && ![catch {interface $object}]} {
                 error "interface $cell/$name is not connected"
             }
             if {[lrange $interface 0 1] eq "aximm Master" && ![string match *:smartconnect:* [dict get $facts vlnv]]
@@ -743,7 +745,7 @@ proc vivado::do_validate_bd_design {options positional} {
                 error "$cell/$name has no address"
             }
         }
-        if {$is_shell} {
+        if {$is_of_keywalk} {
             set buses [dict keys [dict get $facts interfaces]]
             dict for {name pin} [dict get $facts pins] {
                 set is_of_bus 0

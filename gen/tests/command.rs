@@ -145,7 +145,7 @@ fn check_presets_fields_and_docs() {
     assert_eq!(names(folder.path()), ["config.json"]);
     succeed(folder.path(), &["docs"]);
     let docs = folder.path().join("build/docs");
-    assert_eq!(names(&docs), ["keywalk_regs.h", "keywalk_regs.rs", "manifest.json", "registers.md"]);
+    assert_eq!(names(&docs), ["card.md", "keywalk_regs.h", "keywalk_regs.rs", "manifest.json", "registers.md"]);
     succeed(folder.path(), &["rtl", "--out", "rtl"]);
     for name in ["keywalk_regs.h", "keywalk_regs.rs", "registers.md"] {
         assert_eq!(fs::read(docs.join(name)).unwrap(), fs::read(folder.path().join("rtl").join(name)).unwrap());

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import cocotb
+from buses import axi_channels, stall
 from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge, with_timeout
 from cocotbext.axi import (
@@ -38,11 +39,14 @@ PATIENCE_NS = 200_000
 class Layouts:
     """The streams' fields, from the manifest."""
 
-    def __init__(self, manifest):
+    def __init__(self, streams):
         self.fields = {
             stream["name"]: [(field["name"], field["low"], field["width_bits"]) for field in stream["fields"]]
-            for stream in manifest["streams"]
+            for stream in streams
         }
+
+    def width(self, stream, wanted):
+        return next(width for name, _, width in self.fields[stream] if name == wanted)
 
     def pack(self, stream, values):
         word, known = 0, set()
@@ -99,12 +103,6 @@ class TableMemory:
         return bytes(page[offset : offset + length])
 
 
-def pauses(rng, chance):
-    """A pause of the bus in each cycle with that chance."""
-    while True:
-        yield rng.random() < chance
-
-
 class Engine:
     """The engine and a bus model at each of its ports."""
 
@@ -113,7 +111,7 @@ class Engine:
         self.dut = dut
         self.random = random.Random(seed)
         self.manifest = json.loads((out / "manifest.json").read_text())
-        self.layouts = Layouts(self.manifest)
+        self.layouts = Layouts(self.manifest["streams"])
         self.registers = Registers((out / "keywalk_regs.h").read_text())
         clock = (dut.aclk, dut.aresetn)
         reset = {"reset_active_level": False}
@@ -131,14 +129,7 @@ class Engine:
     def stall(self, chance):
         """Pauses on every channel of every port; none with chance 0."""
         channels = [*self.streams.values(), self.table_slave.ar_channel, self.table_slave.r_channel]
-        write, read = self.lite.write_if, self.lite.read_if
-        channels += [write.aw_channel, write.w_channel, write.b_channel, read.ar_channel, read.r_channel]
-        for channel in channels:
-            if chance:
-                channel.set_pause_generator(pauses(random.Random(self.random.random()), chance))
-            else:
-                channel.clear_pause_generator()
-                channel.pause = False
+        stall(channels + axi_channels(self.lite), self.random, chance)
 
     async def start(self):
         """Clock, reset, and the wait until every RAM is scrubbed."""

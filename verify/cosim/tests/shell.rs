@@ -4,15 +4,11 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use keywalk_cosim::{
-    AxiLite, Beat, Channel, Component, Dut, Error, Input, LiteAccess, Output, Stall, StreamDriver, StreamSink, dut,
+    AxiLite, Beat, Channel, Component, Dut, Error, Input, LiteAccess, Output, Stall, StreamDriver, StreamSink,
+    TwoClocks, dut,
 };
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-
-use two_clocks::TwoClocks;
-
-#[path = "common/two_clocks.rs"]
-mod two_clocks;
 
 /// The engine's side.
 const ENGINE: usize = 0;
@@ -28,7 +24,7 @@ const CLOCKS: [[u64; 2]; 5] = [[1600, 2000], [2000, 2000], [2000, 1600], [700, 3
 /// Bytes of the pieces in which memory is kept and compared.
 const PIECE_BYTES: u64 = 16;
 /// Identifiers of reads and writes.
-const IDS: u64 = 256;
+const IDS: u64 = 512;
 /// Every burst lies in an area of its own, so that a byte in the wrong place is seen.
 const AREA_BYTES: u64 = 4096;
 /// An answer of the host that is no success.
