@@ -154,7 +154,7 @@ set faults {
     {a module of crossings that is not read} design/keywalk_shell.tcl {read_xdc -ref reset_link} {# } {of reset_link has no set_}
     {a crossing without its delay} design/level_crossing.xdc {set_max_delay} {# } {of level_crossing has no set_max_delay}
     {a crossing that may take long} design/level_crossing.xdc {$from_clock_period} {100 ;#} {may take}
-    {a pointer whose bits may be far apart} design/async_fifo_32x81.xdc {set_bus_skew} {# } {has no set_bus_skew}
+    {a pointer whose bits may be far apart} design/async_fifo_4x2.xdc {set_bus_skew} {# } {has no set_bus_skew}
     {a clock that is not looked at} constraints/u55c.xdc {# PCIe.} {set_false_path -from [get_ports system_clock_clk_p] ;#}
         {is about the clock}
     {no pull-up at PERST#} constraints/u55c.xdc { PULLTYPE PULLUP} {} {PULLTYPE of port:pcie_perst_n}
