@@ -12,7 +12,7 @@ WITNESS_SEEDS ?= 200
 # Seconds for each target of the fuzzer.
 FUZZ_SECONDS ?= 30
 
-.PHONY: all setup setup-synth setup-formal setup-bfm rtl shell lint vectors test check docs bench soak coverage test-slurm witness fuzz
+.PHONY: all setup setup-synth setup-formal setup-bfm rtl shell card lint vectors test check docs bench soak coverage test-slurm witness fuzz
 .PHONY: synth figures formal test-bfm mutants mutants-sample mutants-model fpga-check bitstream ooc clean
 
 all: lint vectors
@@ -38,10 +38,10 @@ setup-bfm:
 	@verify/tools/setup.sh --bfm
 
 # A second make, so that build/tools.mk is read after setup has written it.
-rtl shell lint vectors test check docs bench soak coverage test-slurm witness fuzz mutants mutants-sample fpga-check: setup
+rtl shell card lint vectors test check docs bench soak coverage test-slurm witness fuzz mutants mutants-sample: setup
 	@$(MAKE) --no-print-directory do-$@
 
-synth figures: setup-synth
+synth figures fpga-check: setup-synth
 	@$(MAKE) --no-print-directory do-$@
 
 formal: setup-formal
@@ -53,21 +53,27 @@ test-bfm: setup-bfm
 mutants-model: setup-mutants
 	@$(MAKE) --no-print-directory do-$@
 
-.PHONY: do-rtl do-shell do-lint do-vectors do-test do-check do-docs do-bench do-soak do-coverage do-test-slurm do-witness do-fuzz
+.PHONY: do-rtl do-shell do-card do-lint do-vectors do-test do-check do-docs do-bench do-soak do-coverage do-test-slurm do-witness do-fuzz
 .PHONY: do-synth do-figures do-formal do-test-bfm do-mutants do-mutants-sample do-mutants-model setup-mutants do-fpga-check
 
 # The Verilog of the default configuration.
 do-rtl:
 	$(CARGO) run --release -p keywalk-gen -- rtl --out $(RTL)
 
-do-lint: do-rtl do-shell
+do-lint: do-rtl do-shell do-card
 	$(VERILATOR) --lint-only -Wall --top-module keywalk -F $(RTL)/keywalk.f
 	$(VERILATOR) --lint-only -Wall --top-module keywalk_mover -F $(RTL)/keywalk_mover.f
+	$(VERILATOR) --lint-only -Wall --top-module keywalk_probe -F $(RTL)/keywalk_probe.f
 	$(VERILATOR) --lint-only -Wall --top-module keywalk_shell -F build/shell/keywalk_shell.f
+	$(VERILATOR) --lint-only -Wall --top-module keywalk_card -F build/card/keywalk_card.f
 
 # The shell between the engine and a card's PCIe IP.
 do-shell:
 	$(CARGO) run --release -p keywalk-gen -- shell --out build/shell
+
+# Engine, data mover and shell in one top module, for a card.
+do-card:
+	$(CARGO) run --release -p keywalk-gen -- card --out build/card
 
 # The tables of verify/vectors through the generated hardware under Verilator.
 do-vectors:
@@ -82,10 +88,17 @@ do-check:
 	$(CARGO) clippy --workspace --all-targets --release -- -D warnings
 	$(CARGO) test --release -p keywalk-contract -p keywalk-model -p keywalk-image
 
-# The small engine under Icarus Verilog with cocotbext-axi's bus models at its ports, on tables of the vectors.
+# Small engine, data mover, shells of three pairs of widths and small card under Icarus Verilog with cocotbext-axi's bus models at
+# their ports, and the faults that this must find.
+BFM_SHELL := $(CARGO) run --release -p keywalk-gen -- shell
 do-test-bfm:
 	$(CARGO) run --release -p keywalk-gen -- rtl --preset small --out build/bfm/rtl
+	$(CARGO) run --release -p keywalk-gen -- card --preset small_card --out build/bfm/card
+	$(BFM_SHELL) --engine-data-bits 256 --pcie-data-bits 256 --out build/bfm/shells/shell_same
+	$(BFM_SHELL) --engine-data-bits 128 --pcie-data-bits 512 --out build/bfm/shells/shell_wider
+	$(BFM_SHELL) --engine-data-bits 512 --pcie-data-bits 256 --out build/bfm/shells/shell_narrower
 	build/venv/bin/python3 verify/bfm/run.py --rtl build/bfm/rtl
+	build/venv/bin/python3 verify/bfm/run.py --rtl build/bfm/rtl --planted
 
 # Register map, C header and Rust constants.
 do-docs:
@@ -165,16 +178,17 @@ do-mutants-model:
 	PATH="$(CURDIR)/build/cargo/bin:$$PATH" env -u CARGO_TARGET_DIR $(CARGO) mutants -p keywalk-model --iterate --output build/mutants-model || [ $$? = 3 ]
 
 # Scripts, cards and constraints of the FPGA flow under plain Tcl, and the faults that this must find. Runs no Vivado.
-do-fpga-check: do-rtl do-shell
+do-fpga-check: do-rtl do-card
 	tclsh fpga/check/check.tcl
 	tclsh fpga/check/planted.tcl
+	$(CARGO) run --release -p keywalk-verify -- fit build/card --json build/fit.json
 
 # With Vivado: a card's bitstream and flash image under build/fpga/<card>/; the timing of one block by itself.
 CLOCK_MHZ ?= 250
 STRATEGY ?= default
 bitstream:
 	@fpga/vivado.sh --check
-	@$(MAKE) --no-print-directory do-rtl do-shell
+	@$(MAKE) --no-print-directory do-card
 	fpga/vivado.sh bitstream card=$(CARD) clock_mhz=$(CLOCK_MHZ) strategy=$(STRATEGY)
 
 ooc:

@@ -2,7 +2,7 @@
 # Runs a script of fpga/tcl under Vivado in batch: `fpga/vivado.sh bitstream card=u55c clock_mhz=250`. `fpga/vivado.sh --check`
 # only looks for Vivado. VIVADO names the program where it is not on the path.
 #
-# Exit codes: 0 done, 1 a step failed (its reason is the last line), 2 wrong usage, 3 there is no Vivado.
+# Exit codes: 0 done, 1 a step failed (its reason is the last line that begins with `keywalk:`), 2 wrong usage, 3 there is no Vivado.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,11 +1,12 @@
 # Runs the scripts of fpga/tcl for every card under plain Tcl against stand-ins for Vivado's commands, evaluates the constraints,
 # and compares what they say with the card's data and the generated modules. `make fpga-check` does it.
-#   tclsh fpga/check/check.tcl [root=DIR] [rtl=DIR] [shell=DIR] [cards="u50 u55c"]
-# `root` is the repository, or a copy of its folders `fpga` and `constraints`; `rtl` and `shell` hold what keywalk-gen made.
+#   tclsh fpga/check/check.tcl [root=DIR] [rtl=DIR] [design=DIR] [cards="u50 u55c"]
+# `root` is the repository, or a copy of its folders `fpga` and `constraints`; `rtl` and `design` hold what keywalk-gen
+# made: `rtl` and `card`.
 # Exit codes: 0 every card passes, 1 one does not, 2 wrong usage or a missing input.
 
 set here [file dirname [file normalize [info script]]]
-set arguments [dict create root [file dirname [file dirname $here]] rtl build/rtl shell build/shell cards {}]
+set arguments [dict create root [file dirname [file dirname $here]] rtl build/rtl design build/card cards {}]
 foreach argument $argv {
     if {![regexp {^([a-z]+)=(.*)$} $argument -> name value] || ![dict exists $arguments $name]} {
         puts stderr "fpga-check: `$argument` is unknown; legal are [join [dict keys $arguments] {=, }]="
@@ -13,13 +14,13 @@ foreach argument $argv {
     }
     dict set arguments $name $value
 }
-foreach folder {root rtl shell} {
+foreach folder {root rtl design} {
     dict set arguments $folder [file normalize [dict get $arguments $folder]]
 }
 dict with arguments {}
-foreach path [list $root/fpga/tcl/common.tcl $rtl/manifest.json $shell/manifest.json] {
+foreach path [list $root/fpga/tcl/common.tcl $rtl/manifest.json $design/manifest.json] {
     if {![file exists $path]} {
-        puts stderr "fpga-check: $path is missing; `make rtl shell` generates Verilog and manifests"
+        puts stderr "fpga-check: $path is missing; `make rtl card` generates Verilog and manifests"
         exit 2
     }
 }
@@ -27,6 +28,7 @@ cd $root
 source $root/fpga/tcl/common.tcl
 source $here/commands.tcl
 source $here/vivado.tcl
+source $here/design.tcl
 
 # Reads JSON: objects become dictionaries, arrays lists, everything else its text.
 proc json {text} {
@@ -157,11 +159,21 @@ proc bitstream {card out args} {
         set ::vivado::state($name) $value
     }
     return [run_script fpga/tcl/bitstream.tcl \
-        [concat [list card=$card rtl=$::rtl shell=$::shell out=$out] [lrange $args 1 end]]]
+        [concat [list card=$card design=$::design out=$out] [lrange $args 1 end]]]
+}
+
+# A run of ooc.tcl likewise.
+proc out_of_context {card out state args} {
+    vivado::reset {*}$::everything
+    foreach {name value} $state {
+        set ::vivado::state($name) $value
+    }
+    return [run_script fpga/tcl/ooc.tcl [concat [list card=$card rtl=$::rtl out=$out] $args]]
 }
 
 # Everything that is asked of a card; gives the row of the table, or an error with the reason.
 proc check_card {card out} {
+    global rtl design
     set facts [keywalk::read_card fpga/cards/$card.toml sources]
     expect {[lsearch -exact $::vivado::parts [dict get $facts part]] >= 0} {part [dict get $facts part] is not known}
     expect {[string match "xilinx.com:a$card:*" [dict get $facts board_part]]} {board part [dict get $facts board_part] is of another card}
@@ -179,9 +191,16 @@ proc check_card {card out} {
     lassign [bitstream $card $out {}] code said
     expect {$code == 0} {$said}
     array set state [array get ::vivado::state]
-    foreach file [list keywalk_$card.bit keywalk_$card.mcs synthesised.dcp placed.dcp routed.dcp timing.rpt utilization.rpt] {
+    foreach file [list keywalk_$card.bit keywalk_$card.mcs synthesised.dcp placed.dcp routed.dcp timing.rpt utilization.rpt \
+        bus_skew.rpt cdc.rpt methodology.rpt drc.rpt] {
         expect {[file exists $out/$card/$file]} {$file was not written}
     }
+    check_block_design 250
+    check_crossings
+    check_exceptions
+    check_directives default
+    check_inputs $out/$card [concat [list fpga/cards/$card.toml constraints/$card.xdc $design/manifest.json] \
+        [glob -directory fpga/tcl *.tcl]]
     set row [list $card [dict get $facts part]]
     lappend row [dict get $state(counts) commands] [dict get $state(counts) cells] [dict get $state(counts) connections]
     lappend row [dict get $state(counts) pins] [dict get $state(counts) clocks] [dict get $state(counts) exceptions]
@@ -250,19 +269,29 @@ proc check_card {card out} {
     foreach strategy {explore quick} {
         lassign [bitstream $card $out {} strategy=$strategy clock_mhz=200] code said
         expect {$code == 0 && "synth_design" in $::vivado::state(called)} {other options did not start anew: $said}
+        check_block_design 200
+        check_directives $strategy
     }
-    # What must stop it.
-    file delete -force $out/$card
+    lassign [bitstream $card $out {version 2022.2} strategy=quick clock_mhz=200] code said
+    expect {$code == 0 && "synth_design" in $::vivado::state(called)} {another version of Vivado did not start anew: $said}
+    # What must stop it; the bitstream of the run before goes, too.
+    expect {[file exists $out/$card/keywalk_$card.bit]} {the run before left no bitstream}
     lassign [bitstream $card $out {slack -0.25}] code said
     expect {$code == 1 && [string match "*timing is not met*" $said]} {a negative slack did not stop the run: $said}
-    expect {![file exists $out/$card/keywalk_$card.bit]} {a bitstream was written though timing is not met}
+    expect {![file exists $out/$card/keywalk_$card.bit] && ![file exists $out/$card/keywalk_$card.mcs]} \
+        {there is a bitstream though timing is not met}
+    lassign [bitstream $card $out {hold_slack -0.01}] code said
+    expect {$code == 1 && [string match "*timing is not met*" $said]} {a negative slack of hold did not stop the run: $said}
     foreach {other argument reason} {
         {} strategy=fast {strategy `fast` is unknown}
         {} clock_mhz=fast {clock_mhz is `fast`}
+        {} clock_mhz=0x64 {clock_mhz is `0x64`}
+        {} clock_mhz=0100 {clock_mhz is `0100`}
+        {} clock_mhz=501 {clock_mhz is `501`}
         {} card=none {there is no card file}
         {} cards=u50 {option `cards` is unknown}
         {} u50 {is not of the form name=value}
-        {} rtl=nowhere {is missing}
+        {} design=nowhere {is missing}
         {version 2021.1} strategy=default {this is Vivado 2021.1}
         {parts_installed 0} strategy=default {does not have the part}
     } {
@@ -278,19 +307,31 @@ proc check_card {card out} {
 
     # A block out of context.
     foreach block {tlb keywalk} {
-        vivado::reset {*}$::everything
-        lassign [run_script fpga/tcl/ooc.tcl [list block=$block card=$card rtl=$::rtl out=$out]] code said
+        lassign [out_of_context $card $out {} block=$block] code said
         expect {$code == 0} {block $block out of context: $said}
         expect {[dict get $::vivado::state(counts) clocks] == 1} {block $block has no clock}
+        expect {[option_of synth_design -part] eq [dict get $facts part]} \
+            {block $block is synthesised for [option_of synth_design -part]}
+        expect {[option_of create_clock -period] == 4} {the clock of block $block has [option_of create_clock -period] ns}
+        check_directives default
+        check_inputs $out/ooc/$card/$block [concat [list fpga/cards/$card.toml $rtl/manifest.json] [glob -directory fpga/tcl *.tcl]]
     }
-    vivado::reset {*}$::everything
-    lassign [run_script fpga/tcl/ooc.tcl [list block=none card=$card rtl=$::rtl out=$out]] code said
+    lassign [out_of_context $card $out {} block=tlb] code said
+    expect {$code == 0 && "synth_design" ni $::vivado::state(called)} {the second run out of context did not go on: $said}
+    lassign [out_of_context $card $out {} block=tlb clock_mhz=300 strategy=explore] code said
+    expect {$code == 0 && "synth_design" in $::vivado::state(called)} {other options out of context did not start anew: $said}
+    expect {abs([option_of create_clock -period] - 1000.0 / 300) < 0.001} \
+        {300 MHz have a period of [option_of create_clock -period] ns}
+    check_directives explore
+    lassign [out_of_context $card $out {slack -0.25} block=tlb] code said
+    expect {$code == 1 && [string match "*timing is not met*" $said]} {a negative slack out of context did not stop the run: $said}
+    lassign [out_of_context $card $out {} block=none] code said
     expect {$code == 1 && [string match "*blocks are*tlb*" $said]} {an unknown block did not stop the run: $said}
     return [concat $row passed]
 }
 
 lassign [read_modules $rtl] modules attributes registers
-lassign [read_modules $shell] more_modules more_attributes more_registers
+lassign [read_modules $design] more_modules more_attributes more_registers
 set everything [list [dict merge $modules $more_modules] [dict merge $attributes $more_attributes] \
     [dict merge $registers $more_registers]]
 if {[llength $cards] == 0} {
@@ -298,8 +339,13 @@ if {[llength $cards] == 0} {
         lappend cards [file rootname [file tail $path]]
     }
 }
-set out [file join $root build fpga-check-[pid]]
+# Blanks and what Tcl and `glob` read as their own, in every path that a script is given.
+set out [file join $root build "fpga check \[[pid]\] {x"]
 file mkdir $out
+foreach name {rtl design} {
+    file link -symbolic [file join $out $name] [set $name]
+    set $name [file join $out $name]
+}
 set form "%-6s %-22s %8s %6s %12s %5s %7s %11s %13s  %s"
 puts [format $form card part commands cells connections pins clocks exceptions "not verified" result]
 set failures 0

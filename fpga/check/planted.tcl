@@ -1,11 +1,11 @@
 # Plants faults one at a time in copies of scripts, cards, constraints and generated files, and demands that check.tcl finds each
 # with the reason that belongs to it. `make fpga-check` does it.
-#   tclsh fpga/check/planted.tcl [rtl=DIR] [shell=DIR]
+#   tclsh fpga/check/planted.tcl [rtl=DIR] [design=DIR]
 # Exit codes: 0 every fault was found, 1 one was not, 2 wrong usage or a missing input.
 
 set here [file dirname [file normalize [info script]]]
 set root [file dirname [file dirname $here]]
-set arguments [dict create rtl $root/build/rtl shell $root/build/shell]
+set arguments [dict create rtl $root/build/rtl design $root/build/card]
 foreach argument $argv {
     if {![regexp {^([a-z]+)=(.*)$} $argument -> name value] || ![dict exists $arguments $name]} {
         puts stderr "fpga-check: `$argument` is unknown; legal are [join [dict keys $arguments] {=, }]="
@@ -30,32 +30,32 @@ set faults {
     {an unknown setting of the IP} fpga/tcl/block_design.tcl CONFIG.en_axi_slave_if CONFIG.en_axi_slave {there is no such property}
     {an illegal value of a setting} fpga/tcl/block_design.tcl {functional_mode AXI_Bridge} {functional_mode Bridge} {is not legal}
     {a bridge without its slave} fpga/tcl/block_design.tcl {en_axi_slave_if true} {en_axi_slave_if false} {is there only with}
-    {an unknown module} fpga/tcl/block_design.tcl {-reference keywalk_shell} {-reference keywalk_shall} {there is no module}
-    {an unknown pin} fpga/tcl/block_design.tcl {shell/pcie_aresetn} {shell/pcie_resetn} {no bd_pin matches}
-    {an unknown interface} fpga/tcl/block_design.tcl {engine/m_axi_tbl] [get} {engine/m_axi_table] [get} {no bd_intf_pin matches}
-    {two drivers} fpga/tcl/block_design.tcl {[get_bd_pins engine/interrupt]} {[get_bd_pins engine/interrupt shell/link_up]}
+    {an unknown module} fpga/tcl/block_design.tcl {-reference keywalk_probed_card} {-reference keywalk_probed_cart} {there is no module}
+    {an unknown pin} fpga/tcl/block_design.tcl {keywalk/pcie_aresetn} {keywalk/pcie_resetn} {no bd_pin matches}
+    {an unknown interface} fpga/tcl/block_design.tcl {keywalk/m_axi_host] [get} {keywalk/m_axi_hosts] [get} {no bd_intf_pin matches}
+    {two drivers} fpga/tcl/block_design.tcl {[get_bd_pins keywalk/usr_irq_req]} {[get_bd_pins keywalk/usr_irq_req keywalk/link_up]}
         {takes}
     {a clock that is none} fpga/tcl/block_design.tcl {[get_bd_pins engine_clock/clk_out1]} {[get_bd_pins engine_clock/locked]}
         {is data,}
     {a clock of the other side} fpga/tcl/block_design.tcl
-        {connect_bd_net [get_bd_pins pcie/axi_aclk] [get_bd_pins shell/pcie_aclk]}
-        {connect_bd_net [get_bd_pins engine_clock/clk_out1] [get_bd_pins shell/pcie_aclk]} {has the clock}
+        {connect_bd_net [get_bd_pins pcie/axi_aclk] [get_bd_pins keywalk/pcie_aclk]}
+        {connect_bd_net [get_bd_pins engine_clock/clk_out1] [get_bd_pins keywalk/pcie_aclk]} {has the clock}
     {a reset that nothing drives} fpga/tcl/block_design.tcl
-        {    connect_bd_net [get_bd_pins shell/keywalk_aresetn] [get_bd_pins engine/aresetn]} {} {engine/aresetn is not driven}
-    {an input of the shell that nothing drives} fpga/tcl/block_design.tcl
-        {    connect_bd_net [get_bd_pins pcie/usr_irq_ack] [get_bd_pins shell/usr_irq_ack]} {} {shell/usr_irq_ack is not driven}
+        {    connect_bd_net [get_bd_pins engine_clock/locked] [get_bd_pins keywalk/engine_aresetn]} {}
+        {keywalk/engine_aresetn is not driven}
+    {an input of the card that nothing drives} fpga/tcl/block_design.tcl
+        {    connect_bd_net [get_bd_pins pcie/usr_irq_ack] [get_bd_pins keywalk/usr_irq_ack]} {} {keywalk/usr_irq_ack is not driven}
     {an interface that is left open} fpga/tcl/block_design.tcl
-        {    connect_bd_intf_net [get_bd_intf_pins shell/m_axil_reg] [get_bd_intf_pins engine/s_axil]} {} {does not reach}
-    {AXI4 at AXI4-Lite} fpga/tcl/block_design.tcl {[get_bd_intf_pins shell/m_axi_host]} {[get_bd_intf_pins shell/m_axil_reg]}
-        {is connected twice}
+        {    connect_bd_intf_net [get_bd_intf_pins memory_converter/M00_AXI] [get_bd_intf_pins pcie/S_AXI_B]} {} {does not reach}
+    {an illegal identifier} fpga/tcl/block_design.tcl {pf0_device_id 903F} {pf0_device_id 0x903F} {is not legal}
     {a converter left out} fpga/tcl/block_design.tcl
         {[get_bd_intf_pins pcie/M_AXI_B] [get_bd_intf_pins register_converter/S00_AXI]}
-        {[get_bd_intf_pins pcie/M_AXI_B] [get_bd_intf_pins shell/s_axil_host]} {a converter is missing}
+        {[get_bd_intf_pins pcie/M_AXI_B] [get_bd_intf_pins keywalk/s_axil_host]} {a converter is missing}
     {a master without an address} fpga/tcl/block_design.tcl
-        {    assign_bd_address -offset 0x0 -range 16K -target_address_space [get_bd_addr_spaces pcie/M_AXI_B]}
+        {    assign_bd_address -offset 0x0 -range 32K -target_address_space [get_bd_addr_spaces pcie/M_AXI_B]}
         {    list [get_bd_addr_spaces pcie/M_AXI_B]} {pcie/M_AXI_B has no address}
-    {an address of a slave out of reach} fpga/tcl/block_design.tcl {[get_bd_addr_segs engine/s_axil/reg0]}
-        {[get_bd_addr_segs shell/s_axi_mem/reg0]} {does not reach}
+    {an address of a slave out of reach} fpga/tcl/block_design.tcl {[get_bd_addr_segs keywalk/s_axil_host/reg0]}
+        {[get_bd_addr_segs pcie/S_AXI_B/BAR0]} {does not reach}
     {a missing file} fpga/tcl/bitstream.tcl {$card.xdc]} {$card.sdc]} {is missing}
     {a file in the wrong set} fpga/tcl/bitstream.tcl {-fileset constrs_1} {-fileset sources_1} {does not belong into}
     {another part} fpga/tcl/bitstream.tcl {synth_design -top card_wrapper -part $part} {synth_design -top card_wrapper -part xcu50}
@@ -69,9 +69,18 @@ set faults {
         {placed.dcp was not written}
     {a checkpoint of other options} fpga/tcl/bitstream.tcl {keywalk::inputs $options} {keywalk::inputs {}}
         {other options did not start anew}
+    {a checkpoint of another version} fpga/tcl/common.tcl {"Vivado [version -short]\n$options\n"} {"$options\n"}
+        {another version of Vivado did not start anew}
+    {a bitstream of an earlier run} fpga/tcl/bitstream.tcl {file delete $bit $image} {} {there is a bitstream though}
+    {a number as Tcl reads it} fpga/tcl/common.tcl {![regexp {^[1-9][0-9]{1,2}$} $mhz]} {![string is integer -strict $mhz]}
+        {clock_mhz=0x64 did not stop the run}
+    {a path that is read as a pattern} fpga/tcl/bitstream.tcl {[glob -directory $design *.v]} {[glob [file join $design *.v]]}
+        {step `project` failed}
+    {a path that is read as a list} fpga/tcl/bitstream.tcl {[list [make_wrapper -top $diagram]]} {[make_wrapper -top $diagram]}
+        {step `block design` failed}
     {a version that is not looked at} fpga/tcl/bitstream.tcl {keywalk::check_version $any_version} {} {did not stop the run}
     {a part that is not looked for} fpga/tcl/bitstream.tcl {keywalk::check_part $part} {} {did not stop the run}
-    {an illegal flash image} fpga/tcl/bitstream.tcl {"up [dict} {"down [dict} {write_cfgmem -loadbit}
+    {an illegal flash image} fpga/tcl/bitstream.tcl {[list up} {[list down} {write_cfgmem -loadbit}
     {a block without its clock} fpga/tcl/ooc.tcl {{aclk clk}} {{aclk}} {has 0 ports named}
 
     {an unknown part} fpga/cards/u55c.toml xcu55c-fsvh2892-2L-e xcu55c-fsvh2892-2-e {is not known}
@@ -111,14 +120,44 @@ set faults {
     {a flash clock in the constraints alone} constraints/u55c.xdc {CONFIGRATE 85.0} {CONFIGRATE 63.8} {CONFIGRATE is}
     {a flash bus of another width} constraints/u55c.xdc {SPI_BUSWIDTH 4} {SPI_BUSWIDTH 8} {is not the width of}
 
-    {an unknown cell at a crossing} shell/level_crossing.xdc {level_q_reg} {level_p_reg} {no cell matches}
-    {an unknown clock at a crossing} shell/level_crossing.xdc {[get_ports from_clock]} {[get_ports from_clack]} {no port matches}
-    {a port at a crossing that is no clock} shell/level_crossing.xdc {[get_ports from_clock]} {[get_ports d]} {is no clock}
-    {an unknown pin at a crossing} shell/reset_link.xdc {engine_reset_stage_*_reg*/CLR} {engine_reset_stage_*_reg*/CLEAR}
+    {an unknown cell at a crossing} design/level_crossing.xdc {level_q_reg} {level_p_reg} {no cell matches}
+    {an unknown clock at a crossing} design/level_crossing.xdc {[get_ports from_clock]} {[get_ports from_clack]} {no port matches}
+    {a port at a crossing that is no clock} design/level_crossing.xdc {[get_ports from_clock]} {[get_ports d]} {is no clock}
+    {an unknown pin at a crossing} design/reset_link.xdc {engine_reset_stage_*_reg*/CLR} {engine_reset_stage_*_reg*/CLEAR}
         {no pin matches}
-    {a crossing of an unknown module} shell/keywalk_shell.tcl {-ref level_crossing} {-ref level_cross} {there is no module}
-    {constraints of a crossing that are missing} shell/keywalk_shell.tcl {level_crossing.xdc} {level_cross.xdc} {does not exist}
-    {a port of the shell with another name} shell/manifest.json {"keywalk_aresetn"} {"engine_up"} {no bd_pin matches}
+    {a crossing of an unknown module} design/keywalk_shell.tcl {-ref level_crossing} {-ref level_cross} {there is no module}
+    {constraints of a crossing that are missing} design/keywalk_shell.tcl {level_crossing.xdc} {level_cross.xdc} {does not exist}
+    {a module of another name} design/manifest.json {"name": "keywalk_probed_card"} {"name": "keywalk_probed_cart"} {there is no module}
+
+    {a slack of hold that is not looked at} fpga/tcl/common.tcl {setup max hold min} {setup max hold max} {a negative slack of hold}
+    {timing out of context that is not looked at} fpga/tcl/ooc.tcl {keywalk::step timing { keywalk::check_timing }} {}
+        {a negative slack out of context}
+    {another part out of context} fpga/tcl/ooc.tcl {-part $part -mode} {-part xcu50-fsvh2104-2-e -mode} {is synthesised for}
+    {another clock out of context} fpga/tcl/ooc.tcl {1000.0 / $clock_mhz} {1000 / $clock_mhz} {300 MHz have a period of}
+    {a checkpoint of other options out of context} fpga/tcl/ooc.tcl {keywalk::inputs $options} {keywalk::inputs {}}
+        {other options out of context did not start anew}
+    {a checkpoint of other constraints} fpga/tcl/bitstream.tcl {[list $card_file $xdc} {[list $card_file} {would not start anew}
+    {a checkpoint of other scripts} fpga/tcl/bitstream.tcl {[lsort [glob -directory [file dirname [info script]] *.tcl]]} {{}}
+        {would not start anew}
+    {a strategy that is not used} fpga/tcl/common.tcl {[directives $strategy] break} {[directives default] break} {strategy explore has}
+    {a clock that is not used} fpga/tcl/block_design.tcl {OUT_FREQ $clock_mhz} {OUT_FREQ 250} {the engine's clock is not 200}
+    {a report that is missing} fpga/tcl/bitstream.tcl {report_cdc -details} {# report_cdc} {cdc.rpt was not written}
+    {a reset of the other polarity} fpga/tcl/block_design.tcl {POLARITY ACTIVE_LOW} {POLARITY ACTIVE_HIGH} {is not active low}
+    {a BAR of another size} fpga/tcl/block_design.tcl {pf0_bar0_scale Kilobytes} {pf0_bar0_scale Megabytes} {BAR 0 has}
+    {a BAR that leads elsewhere} fpga/tcl/block_design.tcl {pciebar2axibar_0 0x0000000000000000} {pciebar2axibar_0 0x0000000000010000}
+        {BAR 0 leads to}
+    {registers elsewhere} fpga/tcl/block_design.tcl {assign_bd_address -offset 0x0} {assign_bd_address -offset 0x8000} {registers are at}
+    {a part of host memory} fpga/tcl/block_design.tcl {-range 0x00010000000000000000} {-range 4G} {does not reach all of host memory}
+    {addresses that are moved} fpga/tcl/block_design.tcl {axibar2pciebar_0 0x0000000000000000} {axibar2pciebar_0 0x0000000100000000}
+        {are not those of the bus}
+    {crossings that are not read} fpga/tcl/bitstream.tcl {        source $crossings} {} {has no set_}
+    {a module of crossings that is not read} design/keywalk_shell.tcl {read_xdc -ref reset_link} {# } {of reset_link has no set_}
+    {a crossing without its delay} design/level_crossing.xdc {set_max_delay} {# } {of level_crossing has no set_max_delay}
+    {a crossing that may take long} design/level_crossing.xdc {$from_clock_period} {100 ;#} {may take}
+    {a pointer whose bits may be far apart} design/async_fifo_4x2.xdc {set_bus_skew} {# } {has no set_bus_skew}
+    {a clock that is not looked at} constraints/u55c.xdc {# PCIe.} {set_false_path -from [get_ports system_clock_clk_p] ;#}
+        {is about the clock}
+    {no pull-up at PERST#} constraints/u55c.xdc { PULLTYPE PULLUP} {} {PULLTYPE of port:pcie_perst_n}
 }
 
 set folder [file join $root build fpga-planted-[pid]]
@@ -141,7 +180,7 @@ foreach {what path old new reason} $faults {
     file mkdir $folder/fpga
     file copy $root/fpga/cards $root/fpga/tcl $folder/fpga
     file copy $root/constraints $folder/constraints
-    file copy $shell $folder/shell
+    file copy $design $folder/design
     incr planted
     if {[catch {replaced $folder/$path $old $new} problem]} {
         incr missed
@@ -149,7 +188,7 @@ foreach {what path old new reason} $faults {
         continue
     }
     set code [catch {
-        exec [info nameofexecutable] $here/check.tcl root=$folder rtl=$rtl shell=$folder/shell cards=u55c 2>@1
+        exec [info nameofexecutable] $here/check.tcl root=$folder rtl=$rtl design=$folder/design cards=u55c 2>@1
     } said]
     if {!$code || ![regexp {failed: (.*?)\n\n} $said -> found] || [string first $reason $found] < 0} {
         incr missed

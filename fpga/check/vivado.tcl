@@ -70,6 +70,7 @@ namespace eval vivado {
         xdma,CONFIG.pf0_bar0_size {1 2 4 8 16 32 64 128 256 512}
         xdma,CONFIG.xdma_axilite_slave {true false}
         xdma,CONFIG.pf0_msi_enabled {true false}
+        xdma,CONFIG.pf0_device_id {~^[0-9A-F]{4}$}
         util_ds_buf,CONFIG.C_BUF_TYPE {IBUFDS OBUFDS IOBUFDS IBUFDSGTE BUFG}
         clk_wiz,CONFIG.PRIM_SOURCE {Single_ended_clock_capable_pin Differential_clock_capable_pin Global_buffer No_buffer}
         clk_wiz,CONFIG.PRIM_IN_FREQ {~^[0-9]+(\.[0-9]+)?$}
@@ -119,7 +120,7 @@ proc vivado::reset {modules attributes registers} {
     variable state
     array unset state
     array set state {project {} part {} design {} bd {} cells {} ports {} validated 0 top {} scope {} clocks {} properties {} counts {}}
-    array set state {nets {} links {} addresses {} files {} constraints {} called {} slack 0.125 boards_installed 1 parts_installed 1 version 2023.2}
+    array set state {nets {} links {} addresses {} files {} constraints {} called {} calls {} exceptions {} slack 0.125 hold_slack 0.0625 boards_installed 1 parts_installed 1 version 2023.2}
     set state(modules) $modules
     set state(attributes) $attributes
     set state(registers) $registers
@@ -177,6 +178,7 @@ proc vivado::call {name args} {
     if {[llength [info procs ::vivado::do_$name]] == 0} {
         error "the stand-in does not know what $name does"
     }
+    lappend state(calls) [list $name $options $positional]
     return [do_$name $options $positional]
 }
 
@@ -400,7 +402,7 @@ proc vivado::do_get_property {options positional} {
     foreach {name object} $positional break
     foreach {class item} [object get_property $object] break
     switch -exact -- $class,$name {
-        path,SLACK { return $state(slack) }
+        path,SLACK { return [expr {$item eq "min" ? $state(hold_slack) : $state(slack)}] }
         clock,PERIOD { return 4.000 }
     }
     error "property $name of $item: there is no such property"
@@ -688,7 +690,7 @@ proc vivado::do_assign_bd_address {options positional} {
     if {[reached bd_intf_pin:$from] ne "bd_intf_pin:$target"} {
         error "$from does not reach $target"
     }
-    dict set state(addresses) $from $to
+    dict set state(addresses) $from [list $to [option $options -offset] [option $options -range]]
 }
 # The slave that a master reaches, through converters.
 proc vivado::reached {object} {
@@ -731,10 +733,10 @@ proc vivado::do_validate_bd_design {options positional} {
                 error "clock or reset $cell/$name is not driven"
             }
         }
-        set is_shell [string match *:keywalk_shell:* [dict get $facts vlnv]]
+        set is_of_keywalk [string match *:keywalk_probed_card:* [dict get $facts vlnv]]
         dict for {name interface} [dict get $facts interfaces] {
             set object bd_intf_pin:$cell/$name
-            if {[lindex $interface 0] ne "axis" && ![dict exists $state(links) $object] && ![catch {interface $object}]} {
+            if {![dict exists $state(links) $object] && ![catch {interface $object}]} {
                 error "interface $cell/$name is not connected"
             }
             if {[lrange $interface 0 1] eq "aximm Master" && ![string match *:smartconnect:* [dict get $facts vlnv]]
@@ -742,7 +744,7 @@ proc vivado::do_validate_bd_design {options positional} {
                 error "$cell/$name has no address"
             }
         }
-        if {$is_shell} {
+        if {$is_of_keywalk} {
             set buses [dict keys [dict get $facts interfaces]]
             dict for {name pin} [dict get $facts pins] {
                 set is_of_bus 0
@@ -942,8 +944,9 @@ proc vivado::do_create_clock {options positional} {
     dict set state(properties) $class:$name PERIOD [dict get $options -period]
     count clocks
 }
-# Ends of a path are objects, and there are some.
-proc vivado::ends {what options} {
+# Ends of a path are objects, and there are some; what is asked of them is remembered, by module, command and end.
+proc vivado::ends {what options {value 0}} {
+    variable state
     set ends 0
     foreach name {-from -to} {
         if {[dict exists $options $name]} {
@@ -952,7 +955,10 @@ proc vivado::ends {what options} {
                 error "$what $name has no object"
             }
             foreach object [dict get $options $name] {
-                object "$what $name" $object
+                set end [lindex [object "$what $name" $object] 1]
+                if {$name eq "-to" || $state(scope) eq ""} {
+                    dict set state(exceptions) $state(scope) $what [string map {_reg/ / _reg {}} $end] $value
+                }
             }
         }
     }
@@ -965,13 +971,13 @@ proc vivado::do_set_false_path {options positional} {
     ends set_false_path $options
 }
 proc vivado::do_set_max_delay {options positional} {
-    ends set_max_delay $options
+    ends set_max_delay $options [lindex $positional 0]
     if {![string is double -strict [lindex $positional 0]]} {
         error "set_max_delay: `[lindex $positional 0]` is no time"
     }
 }
 proc vivado::do_set_bus_skew {options positional} {
-    ends set_bus_skew $options
+    ends set_bus_skew $options [lindex $positional 0]
     if {![string is double -strict [lindex $positional 0]]} {
         error "set_bus_skew: `[lindex $positional 0]` is no time"
     }
@@ -989,7 +995,7 @@ foreach report {report_timing_summary report_utilization report_bus_skew report_
 }
 proc vivado::do_get_timing_paths {options positional} {
     need design
-    return path:worst
+    return path:[option $options -delay_type max]
 }
 proc vivado::do_write_checkpoint {options positional} {
     need design

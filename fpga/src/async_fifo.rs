@@ -182,14 +182,14 @@ macro_rules! sizes {
 
 sizes! {
     4 x 2: 2, 3;
-    4 x 14: 2, 3;
+    4 x 15: 2, 3;
     4 x 34: 2, 3;
-    4 x 50: 2, 3;
-    32 x 10: 5, 6;
-    32 x 80: 5, 6;
-    32 x 267: 5, 6;
+    4 x 51: 2, 3;
+    32 x 11: 5, 6;
+    32 x 81: 5, 6;
+    32 x 268: 5, 6;
     32 x 288: 5, 6;
-    32 x 523: 5, 6;
+    32 x 524: 5, 6;
     32 x 576: 5, 6;
 }
 
@@ -244,6 +244,6 @@ mod tests {
     #[test]
     fn a_size_that_is_not_listed_is_named() {
         let error = module(8, 7, 3).expect_err("8 words of 7 bits are not listed").to_string();
-        assert!(error.contains("async_fifo_8x7") && error.contains("(4, 14)"), "{error}");
+        assert!(error.contains("async_fifo_8x7") && error.contains("(4, 15)"), "{error}");
     }
 }

@@ -1,9 +1,14 @@
 //! What can be chosen about the shell.
 
 use crate::crossing;
+use keywalk_contract::regs;
 
-/// Bits of the identifiers of reads and writes: 256 reads in flight are the most that the engine has.
-pub const ID_BITS: u32 = 8;
+/// Bits of the identifiers of the engine's reads and writes.
+pub const TABLE_ID_BITS: u32 = 8;
+/// Bits of the identifiers of reads and writes: the engine's, and above them 1 for those of the data mover.
+pub const ID_BITS: u32 = TABLE_ID_BITS + 1;
+/// Bits of the addresses of registers: the engine's, and above them 1 for those of the user's own logic.
+pub const REGISTER_ADDRESS_BITS: u32 = regs::ADDRESS_BITS + 1;
 
 /// A shell.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -22,7 +22,7 @@
 //! # Limits
 //! One access of a kind at a time.
 
-use keywalk_contract::regs;
+use crate::config::REGISTER_ADDRESS_BITS;
 use keywalk_hdl::prim::{Builder, Design, Register, Signal};
 
 /// Builds the block; gives its name.
@@ -32,7 +32,7 @@ pub fn build(design: &Design<'_>) -> String {
     // A write.
     let answered = b.register_reset("write_answered", 1, 0);
     let Access { take, waits, done } = access(b, "write", "written", answered);
-    b.output("m_awaddr", b.input("write_addr", regs::ADDRESS_BITS).hold("write_addr_q", take));
+    b.output("m_awaddr", b.input("write_addr", REGISTER_ADDRESS_BITS).hold("write_addr_q", take));
     b.output("m_wdata", b.input("write_data", 32).hold("write_data_q", take));
     b.output("m_wstrb", b.input("write_strb", 4).hold("write_strb_q", take));
     let aw = offer(b, "aw", take);
@@ -42,7 +42,7 @@ pub fn build(design: &Design<'_>) -> String {
     // A read.
     let answered = b.register_reset("read_answered", 1, 0);
     let Access { take, waits, done } = access(b, "read", "data", answered);
-    b.output("m_araddr", b.input("read_addr", regs::ADDRESS_BITS).hold("read_addr_q", take));
+    b.output("m_araddr", b.input("read_addr", REGISTER_ADDRESS_BITS).hold("read_addr_q", take));
     let ar = offer(b, "ar", take);
     let fields = [("resp", b.input("m_rresp", 2)), ("data", b.input("m_rdata", 32))];
     answer(b, "data", 'r', waits & !ar, &fields, (answered, done));

@@ -24,7 +24,7 @@
 //! # Limits
 //! A write that was answered with SLVERR may have been done.
 
-use keywalk_contract::regs;
+use crate::config::REGISTER_ADDRESS_BITS;
 use keywalk_hdl::prim::{Builder, Design, Signal, select_first};
 
 /// Answer of an access that cannot be made.
@@ -40,7 +40,7 @@ pub fn build(design: &Design<'_>) -> String {
     // A write.
     let answered = b.forward("write_answered", 1);
     let (address_held, aw_fields) =
-        hold(b, open, "aw", &[("addr", b.input("s_awaddr", regs::ADDRESS_BITS))], answered.value);
+        hold(b, open, "aw", &[("addr", b.input("s_awaddr", REGISTER_ADDRESS_BITS))], answered.value);
     let (data_held, w_fields) =
         hold(b, open, "w", &[("data", b.input("s_wdata", 32)), ("strb", b.input("s_wstrb", 4))], answered.value);
     let whole = (address_held & data_held).named("write_whole");
@@ -56,7 +56,7 @@ pub fn build(design: &Design<'_>) -> String {
     // A read.
     let answered = b.forward("read_answered", 1);
     let (address_held, ar_fields) =
-        hold(b, open, "ar", &[("addr", b.input("s_araddr", regs::ADDRESS_BITS))], answered.value);
+        hold(b, open, "ar", &[("addr", b.input("s_araddr", REGISTER_ADDRESS_BITS))], answered.value);
     b.output("read_addr", ar_fields[0]);
     let resp = b.input("data_resp", 2);
     let data = b.input("data_data", 32);

@@ -1,11 +1,11 @@
 //! The top module `keywalk_shell`: queues between blocks, all ports flat.
 
 use crate::async_fifo;
-use crate::config::{ID_BITS, ShellConfig};
+use crate::config::{ID_BITS, REGISTER_ADDRESS_BITS, ShellConfig};
 use crate::emit::{EmitError, Module, Port, circuit};
 use crate::link::{LevelCrossing, ResetLink};
+use crate::netlist::{Netlist, clock_attributes, part, reset_attributes};
 use crate::{host_port, interrupt_port, register_master, register_port, width_converter};
-use keywalk_contract::regs;
 use keywalk_hdl::prim::Design;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -50,10 +50,10 @@ pub struct Queue {
     pub words: u32,
     /// Fields, the lowest first: name and bits.
     pub fields: Vec<(String, u32)>,
-    /// Block and prefix of the ports that write.
-    writer: (&'static str, &'static str),
-    /// Block and prefix of the ports that read.
-    reader: (&'static str, &'static str),
+    /// Block and prefix of the ports that write; no block where those are the engine's own.
+    pub writer: (&'static str, &'static str),
+    /// Block and prefix of the ports that read; no block where those are the engine's own.
+    pub reader: (&'static str, &'static str),
 }
 
 impl Queue {
@@ -127,7 +127,7 @@ pub fn queues(config: &ShellConfig) -> Vec<Queue> {
         writer: ("register_master", prefix),
         reader: ("register_port", prefix),
     };
-    let register_address = ("addr", regs::ADDRESS_BITS);
+    let register_address = ("addr", REGISTER_ADDRESS_BITS);
     vec![
         to_host("ar", "addresses of reads of host memory", "ar", address.clone()),
         to_engine("r", "their data", "r", read_data),
@@ -208,7 +208,7 @@ impl Bus {
     fn signals(&self) -> Vec<(&'static str, u32, bool)> {
         let (data, strobes) = (self.data_bits, self.data_bits / 8);
         if self.is_lite {
-            let address = regs::ADDRESS_BITS;
+            let address = REGISTER_ADDRESS_BITS;
             return vec![
                 ("awaddr", address, true),
                 ("awvalid", 1, true),
@@ -280,51 +280,6 @@ pub fn ports(config: &ShellConfig) -> Vec<TopPort> {
     add("usr_irq_req", 1, false, Side::Pcie, "request of an interrupt");
     add("usr_irq_ack", 1, true, Side::Pcie, "it was sent");
     ports
-}
-
-/// Connections of the instances, and the wires between them.
-#[derive(Default)]
-struct Netlist {
-    wires: String,
-    assigns: String,
-    instances: Vec<Instance>,
-}
-
-/// An instance with its connections: port and expression.
-struct Instance {
-    name: String,
-    module: String,
-    connections: Vec<(String, String)>,
-}
-
-impl Netlist {
-    fn wire(&mut self, name: &str, width: u32) {
-        let _ = writeln!(self.wires, "    wire {}{name};", range(width));
-    }
-
-    fn connect(&mut self, instance: &str, module: &str, port: &str, expression: &str) {
-        let connection = (port.to_owned(), expression.to_owned());
-        match self.instances.iter_mut().find(|known| known.name == instance) {
-            Some(known) => known.connections.push(connection),
-            None => {
-                let (name, module) = (instance.into(), module.into());
-                self.instances.push(Instance { name, module, connections: vec![connection] });
-            }
-        }
-    }
-}
-
-fn range(width: u32) -> String {
-    if width == 1 { String::new() } else { format!("[{}:0] ", width - 1) }
-}
-
-fn part(name: &str, low: u32, width: u32, whole: u32) -> String {
-    match (width, whole) {
-        (1, 1) => name.into(),
-        (1, _) => format!("{name}[{low}]"),
-        _ if width == whole => name.into(),
-        _ => format!("{name}[{}:{low}]", low + width - 1),
-    }
 }
 
 /// The name of a field of a bus's channel: `r` and `data_2` of `s_axi_mem` are bits 383 to 256 of `s_axi_mem_rdata`.
@@ -432,7 +387,8 @@ pub fn module(config: &ShellConfig) -> Module {
     {
         net.connect("interrupt_port", "interrupt_port", port, expression);
     }
-    print(config, net)
+    let ports = ports(config).into_iter().map(|TopPort { port, doc, .. }| (port, doc.to_owned())).collect();
+    net.print(TOP, ports, attributes)
 }
 
 /// A queue with its two sides: a block's ports `<prefix>_<field>`, or the engine's own.
@@ -469,44 +425,12 @@ fn connect_queue(net: &mut Netlist, queue: &Queue, memory: &Bus) {
     }
 }
 
-fn print(config: &ShellConfig, net: Netlist) -> Module {
-    let ports = ports(config);
-    let mut text = format!("module {TOP} (\n");
-    for (number, TopPort { port, doc, .. }) in ports.iter().enumerate() {
-        text.push_str(&attributes(&port.name));
-        let direction = if port.is_input { "input" } else { "output" };
-        let comma = if number + 1 == ports.len() { "" } else { "," };
-        let comment = if doc.is_empty() { String::new() } else { format!(" // {doc}") };
-        let _ = writeln!(text, "    {direction} wire {}{}{comma}{comment}", range(port.width), port.name);
-    }
-    text.push_str(");\n");
-    text.push_str(&net.wires);
-    text.push_str(&net.assigns);
-    let mut instances = Vec::new();
-    for Instance { name, module, connections } in net.instances {
-        let lines: Vec<String> = connections.iter().map(|(port, to)| format!("        .{port}({to})")).collect();
-        let _ = writeln!(text, "    {module} {name} (\n{}\n    );", lines.join(",\n"));
-        instances.push((name, module));
-    }
-    text.push_str("endmodule\n");
-    Module { name: TOP.into(), text, ports: ports.into_iter().map(|port| port.port).collect(), instances }
-}
-
 /// What tells Vivado which buses belong to a clock or reset.
 fn attributes(port: &str) -> String {
-    let clock = |buses: &str, reset: &str| {
-        format!(
-            "    (* X_INTERFACE_INFO = \"xilinx.com:signal:clock:1.0 {port} CLK\" *)\n    \
-             (* X_INTERFACE_PARAMETER = \"ASSOCIATED_BUSIF {buses}, ASSOCIATED_RESET {reset}\" *)\n"
-        )
-    };
     match port {
-        "engine_aclk" => clock("s_axi_mem:m_axil_reg", "keywalk_aresetn"),
-        "pcie_aclk" => clock("m_axi_host:s_axil_host", "pcie_aresetn"),
-        "engine_aresetn" | "keywalk_aresetn" | "pcie_aresetn" => format!(
-            "    (* X_INTERFACE_INFO = \"xilinx.com:signal:reset:1.0 {port} RST\" *)\n    \
-             (* X_INTERFACE_PARAMETER = \"POLARITY ACTIVE_LOW\" *)\n"
-        ),
+        "engine_aclk" => clock_attributes(port, "s_axi_mem:m_axil_reg", "keywalk_aresetn"),
+        "pcie_aclk" => clock_attributes(port, "m_axi_host:s_axil_host", "pcie_aresetn"),
+        "engine_aresetn" | "keywalk_aresetn" | "pcie_aresetn" => reset_attributes(port),
         _ => String::new(),
     }
 }

@@ -1,4 +1,4 @@
-# From the Verilog of build/rtl and build/shell to a bitstream and a flash image of a card, in batch:
+# From the Verilog of build/card to a bitstream and a flash image of a card, in batch:
 #   vivado -mode batch -nojournal -nolog -source fpga/tcl/bitstream.tcl -tclargs card=u55c clock_mhz=250 strategy=default
 # run in the repository's root; `make bitstream CARD=u55c` does it. Results are under build/fpga/<card>/. Stages that have a
 # checkpoint of the same inputs are not run again.
@@ -6,7 +6,7 @@
 source [file join [file dirname [info script]] common.tcl]
 source [file join [file dirname [info script]] block_design.tcl]
 
-set options [keywalk::options {card {} clock_mhz 250 strategy default any_version 0 rtl build/rtl shell build/shell out build/fpga} $argv]
+set options [keywalk::options {card {} clock_mhz 250 strategy default any_version 0 design build/card out build/fpga} $argv]
 dict with options {}
 keywalk::check_version $any_version
 keywalk::check_clock $clock_mhz
@@ -16,11 +16,11 @@ if {[catch {keywalk::read_card $card_file} facts]} {
     keywalk::stop $facts
 }
 set xdc [file join constraints $card.xdc]
-set crossings [file join $shell keywalk_shell.tcl]
-set manifests [list [file join $rtl manifest.json] [file join $shell manifest.json]]
-foreach path [concat [list $xdc $crossings] $manifests] {
+set crossings [file join $design keywalk_shell.tcl]
+set manifest [file join $design manifest.json]
+foreach path [list $xdc $crossings $manifest] {
     if {![file exists $path]} {
-        keywalk::stop "$path is missing; `make rtl shell` generates Verilog and crossings, constraints/ has a file per card"
+        keywalk::stop "$path is missing; `make card` generates Verilog and crossings, constraints/ has a file per card"
     }
 }
 set part [dict get $facts part]
@@ -28,9 +28,13 @@ keywalk::check_part $part
 set folder [file join $out $card]
 file mkdir $folder
 
-set tcl [lsort [glob [file join [file dirname [info script]] *.tcl]]]
-set inputs [keywalk::inputs $options [concat [list $card_file $xdc] $tcl $manifests]]
+set tcl [lsort [glob -directory [file dirname [info script]] *.tcl]]
+set inputs [keywalk::inputs $options [concat [list $card_file $xdc $manifest] $tcl]]
 set latest [keywalk::latest_checkpoint $folder {synthesised placed routed} $inputs]
+# A run that fails leaves no bitstream of an earlier one behind.
+set bit [file join $folder keywalk_$card.bit]
+set image [file join $folder keywalk_$card.mcs]
+file delete $bit $image
 
 if {$latest eq {}} {
     keywalk::step project {
@@ -40,16 +44,16 @@ if {$latest eq {}} {
         } else {
             puts "keywalk: board files of [dict get $facts board_part] are not installed; going on with the part alone"
         }
-        add_files -norecurse [concat [glob [file join $rtl *.v]] [glob [file join $shell *.v]]]
-        add_files -fileset constrs_1 -norecurse $xdc
+        add_files -norecurse [glob -directory $design *.v]
+        add_files -fileset constrs_1 -norecurse [list $xdc]
         update_compile_order -fileset sources_1
     }
     keywalk::step {block design} {
         keywalk::block_design $facts $clock_mhz
-        set design [get_files card.bd]
-        set_property synth_checkpoint_mode None $design
-        generate_target all $design
-        add_files -norecurse [make_wrapper -top $design]
+        set diagram [get_files card.bd]
+        set_property synth_checkpoint_mode None $diagram
+        generate_target all $diagram
+        add_files -norecurse [list [make_wrapper -top $diagram]]
         update_compile_order -fileset sources_1
     }
     keywalk::step synthesise {
@@ -75,10 +79,9 @@ keywalk::step reports {
 }
 keywalk::step timing { keywalk::check_timing }
 keywalk::step bitstream {
-    set bit [file join $folder keywalk_$card.bit]
     write_bitstream -force $bit
     write_cfgmem -force -format mcs -interface [dict get $facts configuration.flash_interface] \
         -size [dict get $facts configuration.flash_megabytes] \
-        -loadbit "up [dict get $facts configuration.flash_offset] $bit" [file join $folder keywalk_$card.mcs]
+        -loadbit [list up [dict get $facts configuration.flash_offset] $bit] $image
 }
-puts "keywalk: $folder/keywalk_$card.bit and .mcs are written"
+puts "keywalk: $bit and $image are written"

@@ -1,5 +1,5 @@
-# The block design of a card: engine, shell, PCIe IP, the engine's clock. `keywalk::block_design card clock_mhz` makes it in the
-# open project, which has the Verilog of engine and shell.
+# The block design of a card: engine, data mover, shell and probe in one module, PCIe IP, the engine's clock. `keywalk::block_design
+# card clock_mhz` makes it in the open project, which has the Verilog of `keywalk_card`.
 
 # Settings of the PCIe IP: XDMA as a bridge. The host's writes and reads of BAR 0 leave at M_AXI_B, what arrives at S_AXI_B
 # becomes reads and writes of host memory. The block's location is left to the IP: public sources disagree about it.
@@ -21,9 +21,10 @@ proc keywalk::pcie_settings {card} {
         CONFIG.c_s_axi_supports_narrow_burst false \
         CONFIG.pf0_bar0_64bit true \
         CONFIG.pf0_bar0_scale Kilobytes \
-        CONFIG.pf0_bar0_size 16 \
+        CONFIG.pf0_bar0_size 32 \
         CONFIG.pciebar2axibar_0 0x0000000000000000 \
         CONFIG.xdma_axilite_slave false \
+        CONFIG.pf0_device_id 903F \
         CONFIG.pf0_msi_enabled true]
 }
 
@@ -59,32 +60,28 @@ proc keywalk::block_design {card clock_mhz} {
         CONFIG.USE_RESET false] [get_bd_cells engine_clock]
     connect_bd_intf_net [get_bd_intf_ports system_clock] [get_bd_intf_pins engine_clock/CLK_IN1_D]
 
-    # Engine and shell.
-    create_bd_cell -type module -reference keywalk engine
-    create_bd_cell -type module -reference keywalk_shell shell
-    connect_bd_net [get_bd_pins engine_clock/clk_out1] [get_bd_pins engine/aclk] [get_bd_pins shell/engine_aclk]
-    connect_bd_net [get_bd_pins engine_clock/locked] [get_bd_pins shell/engine_aresetn]
-    connect_bd_net [get_bd_pins shell/keywalk_aresetn] [get_bd_pins engine/aresetn]
-    connect_bd_net [get_bd_pins engine/interrupt] [get_bd_pins shell/interrupt_level]
-    connect_bd_intf_net [get_bd_intf_pins engine/m_axi_tbl] [get_bd_intf_pins shell/s_axi_mem]
-    connect_bd_intf_net [get_bd_intf_pins shell/m_axil_reg] [get_bd_intf_pins engine/s_axil]
+    # Engine, data mover and shell, with a probe at their streams and at the registers of the user's own logic: a card that a host
+    # tests by itself. Whoever has packet logic connects it to `keywalk_card` instead.
+    create_bd_cell -type module -reference keywalk_probed_card keywalk
+    connect_bd_net [get_bd_pins engine_clock/clk_out1] [get_bd_pins keywalk/engine_aclk]
+    connect_bd_net [get_bd_pins engine_clock/locked] [get_bd_pins keywalk/engine_aresetn]
 
-    # Shell and PCIe. The IP's port for registers is AXI4 with 512 bits, the shell's is AXI4-Lite; the shell's identifiers of
+    # They and PCIe. The IP's port for registers is AXI4 with 512 bits, that of the card is AXI4-Lite; its identifiers of
     # reads and writes have more bits than those that the IP's slave is known to have.
     foreach converter {register_converter memory_converter} {
         create_bd_cell -type ip -vlnv xilinx.com:ip:smartconnect:1.0 $converter
         set_property -dict {CONFIG.NUM_SI 1 CONFIG.NUM_MI 1 CONFIG.NUM_CLKS 1} [get_bd_cells $converter]
     }
-    connect_bd_net [get_bd_pins pcie/axi_aclk] [get_bd_pins shell/pcie_aclk] [get_bd_pins register_converter/aclk] \
+    connect_bd_net [get_bd_pins pcie/axi_aclk] [get_bd_pins keywalk/pcie_aclk] [get_bd_pins register_converter/aclk] \
         [get_bd_pins memory_converter/aclk]
-    connect_bd_net [get_bd_pins pcie/axi_aresetn] [get_bd_pins shell/pcie_aresetn] \
+    connect_bd_net [get_bd_pins pcie/axi_aresetn] [get_bd_pins keywalk/pcie_aresetn] \
         [get_bd_pins register_converter/aresetn] [get_bd_pins memory_converter/aresetn]
     connect_bd_intf_net [get_bd_intf_pins pcie/M_AXI_B] [get_bd_intf_pins register_converter/S00_AXI]
-    connect_bd_intf_net [get_bd_intf_pins register_converter/M00_AXI] [get_bd_intf_pins shell/s_axil_host]
-    connect_bd_intf_net [get_bd_intf_pins shell/m_axi_host] [get_bd_intf_pins memory_converter/S00_AXI]
+    connect_bd_intf_net [get_bd_intf_pins register_converter/M00_AXI] [get_bd_intf_pins keywalk/s_axil_host]
+    connect_bd_intf_net [get_bd_intf_pins keywalk/m_axi_host] [get_bd_intf_pins memory_converter/S00_AXI]
     connect_bd_intf_net [get_bd_intf_pins memory_converter/M00_AXI] [get_bd_intf_pins pcie/S_AXI_B]
-    connect_bd_net [get_bd_pins shell/usr_irq_req] [get_bd_pins pcie/usr_irq_req]
-    connect_bd_net [get_bd_pins pcie/usr_irq_ack] [get_bd_pins shell/usr_irq_ack]
+    connect_bd_net [get_bd_pins keywalk/usr_irq_req] [get_bd_pins pcie/usr_irq_req]
+    connect_bd_net [get_bd_pins pcie/usr_irq_ack] [get_bd_pins keywalk/usr_irq_ack]
 
     # HBM is not used; its alarm is held low.
     if {[has_hbm $card]} {
@@ -94,15 +91,11 @@ proc keywalk::block_design {card clock_mhz} {
         connect_bd_net [get_bd_pins low/dout] [get_bd_ports hbm_cattrip]
     }
 
-    # Registers at 0 of BAR 0; all of host memory, address for address.
-    assign_bd_address -offset 0x0 -range 16K -target_address_space [get_bd_addr_spaces pcie/M_AXI_B] \
-        [get_bd_addr_segs shell/s_axil_host/reg0] -force
+    # Registers at 0 of BAR 0, the probe's at 16 KiB; all of host memory, address for address.
+    assign_bd_address -offset 0x0 -range 32K -target_address_space [get_bd_addr_spaces pcie/M_AXI_B] \
+        [get_bd_addr_segs keywalk/s_axil_host/reg0] -force
     assign_bd_address -offset 0x0 -range 0x00010000000000000000 -target_address_space \
-        [get_bd_addr_spaces shell/m_axi_host] [get_bd_addr_segs pcie/S_AXI_B/BAR0] -force
-    assign_bd_address -offset 0x0 -range 16K -target_address_space [get_bd_addr_spaces shell/m_axil_reg] \
-        [get_bd_addr_segs engine/s_axil/reg0] -force
-    assign_bd_address -offset 0x0 -range 0x00010000000000000000 -target_address_space \
-        [get_bd_addr_spaces engine/m_axi_tbl] [get_bd_addr_segs shell/s_axi_mem/reg0] -force
+        [get_bd_addr_spaces keywalk/m_axi_host] [get_bd_addr_segs pcie/S_AXI_B/BAR0] -force
     validate_bd_design
     save_bd_design
 }

@@ -11,6 +11,7 @@ namespace eval keywalk {
         clock.system_p clock.system_n clock.system_iostandard clock.system_mhz clock.others
         configuration.rate configuration.voltage
         configuration.flash_interface configuration.flash_megabytes configuration.flash_offset
+        resources.luts resources.registers resources.block_rams resources.ultra_rams
     }
     variable card_hbm_keys {hbm.cattrip hbm.cattrip_iostandard}
 }
@@ -173,9 +174,9 @@ proc keywalk::directives {strategy} {
     stop "strategy `$strategy` is unknown; legal are default, explore, quick"
 }
 
-# Ends unless the clock is a whole number of MHz between 50 and 500.
+# Ends unless the clock is a whole number of MHz between 50 and 500, written as such: Tcl also reads `0x64` and `0100`.
 proc keywalk::check_clock {mhz} {
-    if {![string is integer -strict $mhz] || $mhz < 50 || $mhz > 500} {
+    if {![regexp {^[1-9][0-9]{1,2}$} $mhz] || $mhz < 50 || $mhz > 500} {
         stop "clock_mhz is `$mhz`; legal is a whole number from 50 to 500"
     }
 }
@@ -202,9 +203,9 @@ proc keywalk::latest_checkpoint {folder stages inputs} {
     return $latest
 }
 
-# Text of everything that a bitstream or an out-of-context run depends on.
+# Text of everything that a bitstream or an out-of-context run depends on, this Vivado's version first.
 proc keywalk::inputs {options files} {
-    set text "$options\n"
+    set text "Vivado [version -short]\n$options\n"
     foreach path $files {
         append text "== $path\n" [text_of $path]
     }

@@ -29,12 +29,12 @@ keywalk::check_part $part
 set folder [file join $out ooc $card $block]
 file mkdir $folder
 
-set tcl [lsort [glob [file join [file dirname [info script]] *.tcl]]]
+set tcl [lsort [glob -directory [file dirname [info script]] *.tcl]]
 set inputs [keywalk::inputs $options [concat [list $card_file $manifest] $tcl]]
 set latest [keywalk::latest_checkpoint $folder {synthesised placed routed} $inputs]
 if {$latest eq {}} {
     keywalk::step synthesise {
-        read_verilog [glob [file join $rtl *.v]]
+        read_verilog [glob -directory $rtl *.v]
         synth_design -top $block -part $part -mode out_of_context
         # The engine's top modules have `aclk`, their blocks have `clk`.
         set clock [get_ports -quiet {aclk clk}]

@@ -4,6 +4,7 @@ use anyhow::Context;
 use clap::{Args, Parser, Subcommand};
 use keywalk_contract::Config;
 use keywalk_fpga::config::ShellConfig;
+use keywalk_gen::card::{self, CardConfig};
 use keywalk_gen::config_file::{self, LoadError, legal};
 use keywalk_gen::package::File;
 use keywalk_gen::presets::{self, PRESETS};
@@ -36,7 +37,8 @@ enum Action {
     /// keywalk_regs.rs.
     #[command(after_help = EXIT_CODES, after_long_help = rtl_long_help())]
     Rtl(Rtl),
-    /// Writes registers.md, keywalk_regs.h and keywalk_regs.rs, which are the same for every configuration.
+    /// Writes registers.md, keywalk_regs.h and keywalk_regs.rs, which are the same for every configuration, and card.md, the
+    /// block diagram, crossings and resets of the card of the preset `card`.
     #[command(after_help = EXIT_CODES)]
     Docs {
         /// Directory to write into; made where it does not exist.
@@ -46,6 +48,9 @@ enum Action {
     /// Writes the shell between the engine and a card's PCIe IP: Verilog, constraints, waivers, manifest.json, shell.md.
     #[command(after_help = EXIT_CODES)]
     Shell(ShellArguments),
+    /// Writes engine, data mover and shell as one top module, for a card: Verilog, constraints, waivers, manifest.json, card.md.
+    #[command(after_help = EXIT_CODES)]
+    Card(CardArguments),
     /// Checks a configuration file and writes nothing.
     #[command(after_help = EXIT_CODES)]
     Check {
@@ -89,6 +94,24 @@ struct ShellArguments {
     out: PathBuf,
 }
 
+#[derive(Args)]
+struct CardArguments {
+    #[command(flatten)]
+    source: Source,
+    /// Bits of data of the PCIe IP's ports: 256 or 512, and not more than the data mover has.
+    #[arg(long, value_name = "BITS", default_value_t = ShellConfig::default().pcie_data_bits)]
+    pcie_data_bits: u32,
+    /// Stages of every synchroniser: 2 to 4.
+    #[arg(long, value_name = "NUMBER", default_value_t = ShellConfig::default().stages)]
+    stages: u32,
+    /// An interrupt that is pending for 2 to this power cycles of the PCIe clock is sent again: 8 to 32.
+    #[arg(long, value_name = "NUMBER", default_value_t = ShellConfig::default().interrupt_repeat_log2)]
+    interrupt_repeat_log2: u32,
+    /// Directory to write into; made where it does not exist. Files of others in it are kept.
+    #[arg(long, value_name = "DIR", default_value = "build/card")]
+    out: PathBuf,
+}
+
 #[derive(Args, Default)]
 #[group(multiple = false)]
 struct Source {
@@ -98,6 +121,17 @@ struct Source {
     /// A configuration file, .toml or .json; fields that it leaves out take the default.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+}
+
+impl Source {
+    /// The configuration, where one was chosen.
+    fn config(self) -> anyhow::Result<Option<Config>> {
+        match (self.preset, self.config) {
+            (Some(config), _) => Ok(Some(config)),
+            (None, Some(path)) => load(&path).map(Some),
+            (None, None) => Ok(None),
+        }
+    }
 }
 
 /// Reads the name of a preset.
@@ -120,11 +154,7 @@ fn load(path: &Path) -> anyhow::Result<Config> {
 
 fn rtl(arguments: Rtl) -> anyhow::Result<String> {
     let start = Instant::now();
-    let config = match (arguments.source.preset, arguments.source.config) {
-        (Some(config), _) => config,
-        (None, Some(path)) => load(&path)?,
-        (None, None) => Config::default(),
-    };
+    let config = arguments.source.config()?.unwrap_or_default();
     let output = keywalk_gen::generate(&config).map_err(|error| match error {
         GenerateError::Config(_) | GenerateError::Name(_) => Illegal(error.into()).into(),
         GenerateError::Canonicalise { .. } => {
@@ -152,20 +182,45 @@ fn shell(arguments: &ShellArguments) -> anyhow::Result<String> {
     })?;
     let files = shell.package();
     directory::install(&arguments.out, &files)?;
-    let lines = shell.verilog.iter().map(|(_, text)| text.lines().count() as u64).sum();
-    Ok(format!(
+    Ok(written(keywalk_fpga::top::TOP, &arguments.out, &files, &shell.verilog))
+}
+
+fn card(arguments: CardArguments) -> anyhow::Result<String> {
+    let preset = || presets::find("card").expect("it comes with the generator").config();
+    let config = CardConfig {
+        engine: arguments.source.config()?.unwrap_or_else(preset),
+        pcie_data_bits: arguments.pcie_data_bits,
+        stages: arguments.stages,
+        interrupt_repeat_log2: arguments.interrupt_repeat_log2,
+    };
+    let card = card::generate(&config).map_err(|error| {
+        if error.is_illegal_configuration() {
+            Illegal(error.into()).into()
+        } else {
+            anyhow::Error::from(error).context("this is a fault of keywalk-gen, please report it")
+        }
+    })?;
+    let files = card.package();
+    directory::install(&arguments.out, &files)?;
+    Ok(written(card::TOP, &arguments.out, &files, &card.verilog))
+}
+
+/// What was written, a line per fact.
+fn written(top: &str, out: &Path, files: &[File], verilog: &[File]) -> String {
+    let lines = verilog.iter().map(|(_, text)| text.lines().count() as u64).sum();
+    format!(
         "{:<16}{}\n{:<16}{}\n{:<16}{}\n{:<16}{}\n{:<16}{}\n",
         "top module",
-        keywalk_fpga::top::TOP,
+        top,
         "directory",
-        arguments.out.display(),
+        out.display(),
         "files",
         files.len(),
         "modules",
-        shell.modules.len(),
+        verilog.len(),
         "lines",
         grouped(lines)
-    ))
+    )
 }
 
 /// A number with its thousands set apart.
@@ -259,6 +314,7 @@ fn run(command: Command) -> anyhow::Result<String> {
         Some(Action::Rtl(arguments)) => rtl(arguments),
         Some(Action::Docs { out }) => docs(&out),
         Some(Action::Shell(arguments)) => shell(&arguments),
+        Some(Action::Card(arguments)) => card(arguments),
         Some(Action::Check { config }) => {
             let name = load(&config)?.name;
             Ok(format!("{}: configuration `{name}` is legal\n", config.display()))

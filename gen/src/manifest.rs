@@ -1,8 +1,9 @@
 //! The manifest: everything about a generated engine that a tool may want to know without reading Verilog.
 
+use crate::card::{self, Card};
 use crate::config_file::legal;
 use crate::shell::Shell;
-use crate::{ModuleInfo, Output, latency};
+use crate::{ModuleInfo, Output, latency, probe_wrapper};
 use keywalk_contract::ports::{self, Direction, StreamPort};
 use keywalk_contract::{Config, mover, regs};
 use keywalk_hdl::csr;
@@ -145,6 +146,8 @@ struct Manifest<'a> {
     streams: Vec<StreamEntry>,
     mover_top: &'a str,
     mover_streams: Vec<StreamEntry>,
+    probe_top: &'a str,
+    probe_streams: Vec<StreamEntry>,
     modules: Vec<ModuleEntry<'a>>,
 }
 
@@ -249,6 +252,10 @@ pub fn text(output: &Output, files: &[(String, String)]) -> String {
         streams: ports::streams(config).map(|stream| stream_entry(stream, output, &output.top)).collect(),
         mover_top: &output.mover_top,
         mover_streams: mover::STREAMS.iter().map(|stream| stream_entry(stream, output, &output.mover_top)).collect(),
+        probe_top: &output.probe_top,
+        probe_streams: probe_wrapper::streams(&output.config)
+            .map(|stream| stream_entry(stream, output, &output.probe_top))
+            .collect(),
         modules: output.modules.iter().map(|module| module_entry(module, !output.is_top(&module.name))).collect(),
     })
 }
@@ -272,6 +279,36 @@ pub fn shell_text(shell: &Shell, files: &[(String, String)]) -> String {
         configuration: config.fields().into_iter().collect(),
         // Modules of the shell name their clocks and resets among their ports, those made with kaze do not.
         modules: shell.modules.iter().map(|module| module_entry(module, shell.has_implied_ports(module))).collect(),
+    })
+}
+
+#[derive(Serialize)]
+struct CardManifest<'a> {
+    #[serde(flatten)]
+    index: Index,
+    top: &'a str,
+    configuration: &'a Config,
+    shell: BTreeMap<&'static str, u32>,
+    streams: Vec<StreamEntry>,
+    mover_streams: Vec<StreamEntry>,
+    modules: Vec<ModuleEntry<'a>>,
+}
+
+/// The text of the manifest of a card whose files, name and text, are the given ones.
+#[must_use]
+pub fn card_text(card: &Card, files: &[(String, String)]) -> String {
+    let engine = &card.engine;
+    let is_outer = |entry: &StreamEntry| card.has_port(&format!("{}_tvalid", entry.name));
+    let streams = ports::streams(&engine.config).map(|stream| stream_entry(stream, engine, &engine.top));
+    let of_mover = mover::STREAMS.iter().map(|stream| stream_entry(stream, engine, &engine.mover_top));
+    json(&CardManifest {
+        index: Index::new(files),
+        top: card::TOP,
+        configuration: &engine.config,
+        shell: card.config.shell().fields().into_iter().collect(),
+        streams: streams.filter(is_outer).collect(),
+        mover_streams: of_mover.filter(is_outer).collect(),
+        modules: card.modules.iter().map(|module| module_entry(module, card.has_implied_ports(module))).collect(),
     })
 }
 

@@ -24,18 +24,9 @@ pub fn ports(config: &Config) -> Vec<TopPort> {
     for stream in &STREAMS {
         stream_ports(stream, &mut add);
     }
+    payload_ports(config, WRITE_STREAM, true, false, &mut add);
+    payload_ports(config, READ_STREAM, false, true, &mut add);
     let (data, bytes) = (config.mover_data_bits, config.mover_beat_bytes());
-    for (stream, is_input) in [(WRITE_STREAM, true), (READ_STREAM, false)] {
-        let doc = if is_input { "payload of writes" } else { "what was read" };
-        add(&format!("{stream}_tdata"), data, is_input, doc);
-        add(&format!("{stream}_tkeep"), bytes, is_input, "bytes that there are");
-        add(&format!("{stream}_tlast"), 1, is_input, "end of a packet");
-        if !is_input {
-            add(&format!("{stream}_tuser"), 1, is_input, "in the last beat: the data is not whole or not good");
-        }
-        add(&format!("{stream}_tvalid"), 1, is_input, "");
-        add(&format!("{stream}_tready"), 1, !is_input, "");
-    }
     for (channel, is_write) in [("aw", true), ("ar", false)] {
         for (name, width, is_input, doc) in [
             ("id", 1, false, "always 0: transfers are answered in order"),
@@ -78,6 +69,25 @@ pub fn ports(config: &Config) -> Vec<TopPort> {
     ports
 }
 
+/// Adds the ports of a stream of payload, of writes or of what was read, as [`stream_ports`] does those of others.
+pub(crate) fn payload_ports(
+    config: &Config,
+    stream: &str,
+    is_input: bool,
+    was_read: bool,
+    add: &mut dyn FnMut(&str, u32, bool, &str),
+) {
+    let doc = if was_read { "what was read" } else { "payload of writes" };
+    add(&format!("{stream}_tdata"), config.mover_data_bits, is_input, doc);
+    add(&format!("{stream}_tkeep"), config.mover_beat_bytes(), is_input, "bytes that there are");
+    add(&format!("{stream}_tlast"), 1, is_input, "end of a packet");
+    if was_read {
+        add(&format!("{stream}_tuser"), 1, is_input, "in the last beat: the data is not whole or not good");
+    }
+    add(&format!("{stream}_tvalid"), 1, is_input, "");
+    add(&format!("{stream}_tready"), 1, !is_input, "");
+}
+
 /// The text of the module around a core with the given ports.
 ///
 /// # Panics
@@ -94,17 +104,9 @@ pub fn verilog(config: &Config, header: &str, core: &str, inputs: &[Port], outpu
     connect_streams(&STREAMS, inputs, outputs, &mut text, &mut connections, &mut unused);
     for port in inputs.iter().chain(outputs) {
         let name = &port.name;
-        let (stream, field) = match (name.strip_prefix("payload_"), name.strip_prefix("packet_")) {
-            (Some(field), _) => (WRITE_STREAM, field),
-            (_, Some(field)) => (READ_STREAM, field),
-            _ => {
-                let Some(signal) = name.strip_prefix(MEMORY_PREFIX) else { continue };
-                connections.push((name.clone(), lane_of(&format!("{MEMORY_PORT}_{signal}"), "data_")));
-                continue;
-            }
-        };
-        let field = if field == "error" { "user" } else { field };
-        connections.push((name.clone(), lane_of(&format!("{stream}_t{field}"), "data_")));
+        let signal = payload_signal(name, WRITE_STREAM, READ_STREAM);
+        let signal = signal.or_else(|| Some(format!("{MEMORY_PORT}_{}", name.strip_prefix(MEMORY_PREFIX)?)));
+        connections.extend(signal.map(|signal| (name.clone(), lane_of(&signal, "data_"))));
     }
     let size = config.mover_byte_bits();
     for channel in ["aw", "ar"] {
@@ -117,8 +119,18 @@ pub fn verilog(config: &Config, header: &str, core: &str, inputs: &[Port], outpu
     text
 }
 
+/// The signal of a core's port `payload_...` or `packet_...`, in the stream with payload of writes or the one with what was read.
+pub(crate) fn payload_signal(port: &str, written: &str, read: &str) -> Option<String> {
+    let (stream, field) = match (port.strip_prefix("payload_"), port.strip_prefix("packet_")) {
+        (Some(field), _) => (written, field),
+        (_, Some(field)) => (read, field),
+        _ => return None,
+    };
+    Some(format!("{stream}_t{}", if field == "error" { "user" } else { field }))
+}
+
 /// A port's name as it is, or for a numbered lane the part-select of the whole port.
-fn lane_of(name: &str, lanes: &str) -> String {
+pub(crate) fn lane_of(name: &str, lanes: &str) -> String {
     match name.split_once(lanes) {
         None => name.into(),
         Some((before, number)) => {

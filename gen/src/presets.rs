@@ -13,11 +13,13 @@ pub struct Preset {
 }
 
 /// All presets, the default first.
-pub const PRESETS: [Preset; 4] = [
+pub const PRESETS: [Preset; 6] = [
     Preset { name: "default", text: include_str!("../presets/default.toml") },
     Preset { name: "small", text: include_str!("../presets/small.toml") },
     Preset { name: "large", text: include_str!("../presets/large.toml") },
     Preset { name: "narrow", text: include_str!("../presets/narrow.toml") },
+    Preset { name: "card", text: include_str!("../presets/card.toml") },
+    Preset { name: "small_card", text: include_str!("../presets/small_card.toml") },
 ];
 
 impl Preset {

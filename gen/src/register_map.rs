@@ -5,7 +5,8 @@ use keywalk_contract::layout::Field;
 use keywalk_contract::ports::{self, Direction, Scope, StreamPort};
 use keywalk_contract::regs::{self, ARRAYS, Access, COUNTERS, CounterArray, REGISTERS, Register};
 use keywalk_contract::{
-    CommandStatus, Config, Layout, Operation, Status, Table, WireClass, WorkOpcode, WorkStatus, command, hem, work,
+    CommandStatus, Config, Layout, MoverStatus, Operation, Status, Table, WireClass, WorkOpcode, WorkStatus, command,
+    hem, probe, work,
 };
 use std::fmt::Write;
 
@@ -259,6 +260,23 @@ pub fn work_requests_markdown() -> String {
     )
 }
 
+/// The probe: its registers and streams.
+#[must_use]
+pub fn probe_markdown() -> String {
+    format!(
+        "## Probe\n\n\
+         Registers of `keywalk_probe`, through which a host sends requests by itself; on a card they are {:#x} above the \
+         engine's. One request and one work request are under way at a time; while one is, writes to its registers are refused, and \
+         during a request those to the buffer. Refused is a write, too, that lacks a strobe or names an offset that holds \
+         nothing. Refused writes are answered with SLVERR, change nothing, and set `probe_status.refused`. Without a command \
+         unit the registers of work requests are not there. The buffer has {} bytes, from {:#x} on.\n\n{}",
+        1u32 << regs::ADDRESS_BITS,
+        probe::BUFFER_BYTES,
+        probe::BUFFER_OFFSET,
+        probe::REGISTERS.iter().map(register_markdown).collect::<Vec<_>>().join("\n"),
+    )
+}
+
 /// The fields of a configuration with range and default.
 #[must_use]
 pub fn configuration_markdown() -> String {
@@ -295,6 +313,7 @@ pub fn markdown() -> String {
         streams_markdown(),
         commands_markdown(),
         work_requests_markdown(),
+        probe_markdown(),
         configuration_markdown(),
     ];
     let (major, minor) = version();
@@ -414,6 +433,20 @@ fn groups() -> Vec<Group> {
     let statuses: Vec<_> =
         WorkStatus::ALL.iter().map(|status| (status.name(), status.code(), status.doc().trim())).collect();
     groups.push(group("work_status", "Outcome of a work request.", numbers(&statuses)));
+    groups.push(group(
+        "probe",
+        "The probe. Offsets of its registers count from its base, which on a card is ON_CARD_OFFSET.",
+        vec![
+            Constant::new("on_card_offset", format!("{:#x}", 1u32 << regs::ADDRESS_BITS), "Base on a card."),
+            Constant::new("id", format!("{:#010x}", probe::ID), "Value of register `probe_id`: \"KWPB\"."),
+            Constant::new("version", format!("{:#010x}", probe::VERSION), "Value of register `probe_version`."),
+            Constant::new("buffer_offset", format!("{:#x}", probe::BUFFER_OFFSET), "Offset of the buffer."),
+            Constant::new("buffer_bytes", probe::BUFFER_BYTES.to_string(), "Bytes of the buffer."),
+        ],
+    ));
+    groups.extend(probe::REGISTERS.iter().map(register_group));
+    let statuses = MoverStatus::ALL.map(|status| Constant::new(status.name(), status.code().to_string(), status.doc()));
+    groups.push(group("mover_status", "Outcome of a response's DMA.", statuses.into()));
     groups
 }
 

@@ -92,6 +92,13 @@ pub fn ports(config: &Config) -> Vec<TopPort> {
     for (name, width, is_input, doc) in writes.into_iter().filter(|_| config.command_unit) {
         add(&format!("m_axi_tbl_{name}"), width, is_input, doc);
     }
+    lite_ports(&mut add);
+    add("interrupt", 1, false, "level, see registers interrupt_status and interrupt_enable");
+    ports
+}
+
+/// Adds the ports of the AXI4-Lite slave `s_axil`, as [`stream_ports`] does.
+pub(crate) fn lite_ports(add: &mut dyn FnMut(&str, u32, bool, &str)) {
     for (name, width, is_input) in [
         ("awaddr", regs::ADDRESS_BITS, true),
         ("awprot", 3, true),
@@ -115,8 +122,6 @@ pub fn ports(config: &Config) -> Vec<TopPort> {
     ] {
         add(&format!("s_axil_{name}"), width, is_input, "");
     }
-    add("interrupt", 1, false, "level, see registers interrupt_status and interrupt_enable");
-    ports
 }
 
 /// A declaration's range.

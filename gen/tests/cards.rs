@@ -5,23 +5,24 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use keywalk_contract::Config;
-use keywalk_gen::shell::{self, ShellConfig};
-use keywalk_gen::{directory, package};
+use keywalk_gen::card::{self, CardConfig};
+use keywalk_gen::{directory, package, presets};
 
 fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Runs a script of `fpga/check` on the default engine and shell.
+/// Runs a script of `fpga/check` on the default engine and the card.
 fn check(script: &str) -> (bool, String) {
     let folder = tempfile::tempdir().unwrap();
-    let (rtl, shell) = (folder.path().join("rtl"), folder.path().join("shell"));
+    let (rtl, design) = (folder.path().join("rtl"), folder.path().join("card"));
     directory::install(&rtl, &package::engine(&keywalk_gen::generate(&Config::default()).unwrap())).unwrap();
-    directory::install(&shell, &shell::generate(&ShellConfig::default()).unwrap().package()).unwrap();
+    let config = CardConfig::new(presets::find("card").unwrap().config());
+    directory::install(&design, &card::generate(&config).unwrap().package()).unwrap();
     let output = Command::new("tclsh")
         .arg(repository().join("fpga/check").join(script))
         .arg(format!("rtl={}", rtl.display()))
-        .arg(format!("shell={}", shell.display()))
+        .arg(format!("design={}", design.display()))
         .output()
         .unwrap_or_else(|error| panic!("`tclsh`: {error}; run `make setup`"));
     (output.status.success(), text(&output))

@@ -194,7 +194,8 @@ fn presets_are_legal_and_differ_from_the_default_as_intended() {
         let config = parse(preset.text, Format::Toml).unwrap_or_else(|error| panic!("{}: {error}", preset.name));
         assert_eq!(config.name, preset.name);
         assert_eq!(config, preset.config());
-        assert!(config.done_tracking && !config.in_order);
+        let is_card = ["card", "small_card"].contains(&preset.name);
+        assert_eq!((config.done_tracking, config.in_order, config.command_unit), (true, is_card, is_card));
         assert!(preset.text.starts_with("# ") && preset.doc().ends_with('.'), "{}", preset.doc());
     }
     let config = |name| presets::find(name).unwrap().config();
@@ -202,6 +203,7 @@ fn presets_are_legal_and_differ_from_the_default_as_intended() {
     assert_eq!(config("default"), Config::default());
     assert_eq!(differences(&config("narrow")), ["table_data_bits"]);
     assert_eq!(config("narrow").table_data_bits, 256);
+    assert!(differences(&config("card")).is_empty());
     let (small, default, large) = (config("small"), Config::default(), config("large"));
     let is_size = |field: &&ConfigField| !["tag_bits", "function_bits", "table_sets"].contains(&field.name);
     for field in Config::FIELDS.iter().filter(is_size) {

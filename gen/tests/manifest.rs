@@ -1,6 +1,6 @@
 //! The manifest says what the files are.
 
-use keywalk_contract::{Config, mover, ports};
+use keywalk_contract::{Config, mover, ports, probe};
 use keywalk_gen::{generate, latency, manifest, package};
 use serde_json::Value;
 use std::path::Path;
@@ -144,6 +144,23 @@ fn the_data_mover_is_described() {
     assert!(engine.contains(&"keywalk_core.v") && !engine.contains(&"data_mover.v"));
     assert!(mover.contains(&"data_mover.v") && !mover.contains(&"keywalk_core.v"));
     assert_eq!((engine.last(), mover.last()), (Some(&"keywalk.v"), Some(&"keywalk_mover.v")));
+}
+
+#[test]
+fn the_probe_is_described() {
+    let (files, manifest) = default_engine();
+    assert_eq!(text(&manifest, "probe_top"), "keywalk_probe");
+    let module = list(&manifest, "modules").iter().find(|module| module["name"] == "keywalk_probe").unwrap();
+    let streams = list(&manifest, "probe_streams");
+    assert_eq!(streams.len(), probe::STREAMS.len(), "the default has no command unit");
+    for (stream, port) in streams.iter().zip(&probe::STREAMS) {
+        assert_eq!(text(stream, "name"), port.axi_name);
+        let tdata = format!("{}_tdata", port.axi_name);
+        let entry = list(module, "ports").iter().find(|entry| entry["name"] == tdata.as_str()).unwrap();
+        assert_eq!((&entry["width_bits"], &entry["direction"]), (&stream["tdata_bits"], &stream["direction"]));
+    }
+    let (_, listed) = files.iter().find(|(file, _)| file == package::PROBE_FILE_LIST).unwrap();
+    assert_eq!(listed.lines().collect::<Vec<_>>(), ["probe.v", "keywalk_probe.v"]);
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! The register map as text: small parts as snapshots, the whole by the compilers.
 
 use expect_test::{Expect, expect};
-use keywalk_contract::{CommandStatus, Config, Status, WorkOpcode, WorkStatus, command, ports, regs, work};
+use keywalk_contract::{
+    CommandStatus, Config, MoverStatus, Status, WorkOpcode, WorkStatus, command, ports, probe, regs, work,
+};
 use keywalk_gen::register_map;
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -238,6 +240,25 @@ fn the_document_names_every_command_work_request_and_outcome() {
     rows.extend(WorkOpcode::ALL.iter().map(|opcode| format!("\n| {:#04x} | `{}` |", *opcode as u8, opcode.name())));
     for row in rows {
         assert_eq!(document.matches(&row).count(), 1, "{row}");
+    }
+}
+
+#[test]
+fn every_register_of_the_probe_has_a_section_and_constants() {
+    let (document, header) = (register_map::markdown(), register_map::c_header());
+    for register in probe::REGISTERS {
+        let title = format!("### `{}`", register.name);
+        assert_eq!(lines_with(&document, &title).len(), 1, "{title}");
+        let constant =
+            format!("#define KEYWALK_REGISTER_{}_OFFSET {:#05x}u", register.name.to_uppercase(), register.offset);
+        assert_eq!(lines_with(&header, &constant).len(), 1, "{constant}");
+        for field in register.fields {
+            assert!(document.contains(&format!("| `{}` |", field.name)), "{}.{}", register.name, field.name);
+        }
+    }
+    for status in MoverStatus::ALL {
+        let constant = format!("#define KEYWALK_MOVER_STATUS_{} {}u", status.name().to_uppercase(), status.code());
+        assert_eq!(lines_with(&header, &constant).len(), 1, "{constant}");
     }
 }
 

@@ -26,9 +26,18 @@ fn written(config: &Config) -> (Output, tempfile::TempDir) {
     (output, folder)
 }
 
+/// Every top module, and the list of its files.
+fn tops(output: &Output) -> [(&String, &'static str); 3] {
+    [
+        (&output.top, package::FILE_LIST),
+        (&output.mover_top, package::MOVER_FILE_LIST),
+        (&output.probe_top, package::PROBE_FILE_LIST),
+    ]
+}
+
 fn assert_lint_is_silent(config: &Config) {
     let (output, folder) = written(config);
-    for (top, list) in [(&output.top, package::FILE_LIST), (&output.mover_top, package::MOVER_FILE_LIST)] {
+    for (top, list) in tops(&output) {
         let (is_silent, text) = lint(folder.path(), top, list);
         assert!(is_silent, "{top}, configuration {config:?}:\n{text}");
     }
@@ -107,9 +116,9 @@ fn the_default_takes_less_than_a_second() {
 }
 
 #[test]
-fn yosys_accepts_the_small_engine_and_its_mover() {
+fn yosys_accepts_the_small_engine_its_mover_and_its_probe() {
     let (output, folder) = written(&preset("small"));
-    for (top, list) in [(&output.top, package::FILE_LIST), (&output.mover_top, package::MOVER_FILE_LIST)] {
+    for (top, list) in tops(&output) {
         let script = format!("{}hierarchy -check -top {top}\nproc\ncheck -assert\n", read_list(folder.path(), list));
         let (success, log) = run_yosys(folder.path(), &script);
         assert!(success, "{log}");
@@ -138,7 +147,7 @@ const NO_MEMORY_IS_LEFT: &str = "select -assert-none t:$mem t:$mem_v2\n";
 #[test]
 fn every_memory_of_the_default_becomes_a_ram() {
     let (output, folder) = written(&Config::default());
-    for (top, list) in [(&output.top, package::FILE_LIST), (&output.mover_top, package::MOVER_FILE_LIST)] {
+    for (top, list) in tops(&output) {
         let script = read_list(folder.path(), list) + &synthesis(":map_ffram", top) + NO_MEMORY_IS_LEFT;
         let (success, log) = run_yosys(folder.path(), &script);
         assert!(success, "{log}");

@@ -29,6 +29,7 @@ pub mod mpt_cache;
 pub mod mtr_walker;
 pub mod page_split;
 pub mod prim;
+pub mod probe;
 pub mod records;
 pub mod response_port;
 pub mod split_buffer;
@@ -57,4 +58,13 @@ pub fn build(design: &Design<'_>, config: &Config) -> String {
 #[must_use]
 pub fn build_mover(design: &Design<'_>, config: &Config) -> String {
     data_mover::DataMover::build(design, config)
+}
+
+/// Builds the probe into `design`, which may hold an engine and a data mover, and gives the name of its module.
+///
+/// # Panics
+/// On a configuration that [`Config::validate`] refuses.
+#[must_use]
+pub fn build_probe(design: &Design<'_>, config: &Config) -> String {
+    probe::Probe::build(design, config)
 }

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import cocotb
+from buses import axi_channels, stall
 from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge, with_timeout
 from cocotbext.axi import (
@@ -38,11 +39,14 @@ PATIENCE_NS = 200_000
 class Layouts:
     """The streams' fields, from the manifest."""
 
-    def __init__(self, manifest):
+    def __init__(self, streams):
         self.fields = {
             stream["name"]: [(field["name"], field["low"], field["width_bits"]) for field in stream["fields"]]
-            for stream in manifest["streams"]
+            for stream in streams
         }
+
+    def width(self, stream, wanted):
+        return next(width for name, _, width in self.fields[stream] if name == wanted)
 
     def pack(self, stream, values):
         word, known = 0, set()
@@ -99,62 +103,8 @@ class TableMemory:
         return bytes(page[offset : offset + length])
 
 
-def pauses(rng, chance):
-    """A pause of the bus in each cycle with that chance."""
-    while True:
-        yield rng.random() < chance
-
-
-class Engine:
-    """The engine and a bus model at each of its ports."""
-
-    def __init__(self, dut, seed):
-        out = Path(os.environ["KEYWALK_RTL"])
-        self.dut = dut
-        self.random = random.Random(seed)
-        self.manifest = json.loads((out / "manifest.json").read_text())
-        self.layouts = Layouts(self.manifest)
-        self.registers = Registers((out / "keywalk_regs.h").read_text())
-        clock = (dut.aclk, dut.aresetn)
-        reset = {"reset_active_level": False}
-        self.lite = AxiLiteMaster(AxiLiteBus.from_prefix(dut, "s_axil"), *clock, **reset)
-        self.memory = TableMemory()
-        self.table_slave = AxiSlaveRead(
-            AxiReadBus.from_prefix(dut, "m_axi_tbl"), *clock, target=self.memory, **reset
-        )
-        self.streams = {}
-        for stream in self.manifest["streams"]:
-            kind = AxiStreamSource if stream["direction"] == "input" else AxiStreamSink
-            bus = AxiStreamBus.from_prefix(dut, stream["name"])
-            self.streams[stream["name"]] = kind(bus, *clock, byte_lanes=1, **reset)
-
-    def stall(self, chance):
-        """Pauses on every channel of every port; none with chance 0."""
-        channels = [*self.streams.values(), self.table_slave.ar_channel, self.table_slave.r_channel]
-        write, read = self.lite.write_if, self.lite.read_if
-        channels += [write.aw_channel, write.w_channel, write.b_channel, read.ar_channel, read.r_channel]
-        for channel in channels:
-            if chance:
-                channel.set_pause_generator(pauses(random.Random(self.random.random()), chance))
-            else:
-                channel.clear_pause_generator()
-                channel.pause = False
-
-    async def start(self):
-        """Clock, reset, and the wait until every RAM is scrubbed."""
-        cocotb.start_soon(Clock(self.dut.aclk, 4, unit="ns").start())
-        await self.reset()
-
-    async def reset(self):
-        self.dut.aresetn.value = 0
-        for stream in self.streams.values():
-            stream.clear()
-        for _ in range(8):
-            await RisingEdge(self.dut.aclk)
-        self.dut.aresetn.value = 1
-        await RisingEdge(self.dut.aclk)
-        while not self.registers.get("STATUS", "READY", await self.read("STATUS")):
-            pass
+class RegisterAccess:
+    """What is done through the registers, whatever is in front of them: needs `lite` and `registers`."""
 
     async def read(self, register):
         return await self.read_at(self.registers.offset(register))
@@ -170,9 +120,13 @@ class Engine:
         low = await self.read_at(offset)
         return low | await self.read_at(offset + 4) << 32
 
-    async def set_up(self, reader):
+    async def wait_until_ready(self):
+        while not self.registers.get("STATUS", "READY", await self.read("STATUS")):
+            pass
+
+    async def set_tables(self, reader):
         """Tells table set 0 of the tables that a reader of the witness has, and the switches."""
-        word, self.memory.memory = self.registers.word, reader.memory
+        word = self.registers.word
         for code, table in reader.set.tables.items():
             await self.write("TABLE_SELECT", word("TABLE_SELECT", table=code, table_set=0))
             geometry = word(
@@ -202,6 +156,55 @@ class Engine:
         control = {name: int(getattr(switches, name)) for name in names}
         await self.write("CONTROL", word("CONTROL", **control))
         await self.write("MERGE_BYTES_MAX", min(switches.merge_bytes_max, 0xFFFF_FFFF))
+
+
+class Engine(RegisterAccess):
+    """The engine and a bus model at each of its ports."""
+
+    def __init__(self, dut, seed):
+        out = Path(os.environ["KEYWALK_RTL"])
+        self.dut = dut
+        self.random = random.Random(seed)
+        self.manifest = json.loads((out / "manifest.json").read_text())
+        self.layouts = Layouts(self.manifest["streams"])
+        self.registers = Registers((out / "keywalk_regs.h").read_text())
+        clock = (dut.aclk, dut.aresetn)
+        reset = {"reset_active_level": False}
+        self.lite = AxiLiteMaster(AxiLiteBus.from_prefix(dut, "s_axil"), *clock, **reset)
+        self.memory = TableMemory()
+        self.table_slave = AxiSlaveRead(
+            AxiReadBus.from_prefix(dut, "m_axi_tbl"), *clock, target=self.memory, **reset
+        )
+        self.streams = {}
+        for stream in self.manifest["streams"]:
+            kind = AxiStreamSource if stream["direction"] == "input" else AxiStreamSink
+            bus = AxiStreamBus.from_prefix(dut, stream["name"])
+            self.streams[stream["name"]] = kind(bus, *clock, byte_lanes=1, **reset)
+
+    def stall(self, chance):
+        """Pauses on every channel of every port; none with chance 0."""
+        channels = [*self.streams.values(), self.table_slave.ar_channel, self.table_slave.r_channel]
+        stall(channels + axi_channels(self.lite), self.random, chance)
+
+    async def start(self):
+        """Clock, reset, and the wait until every RAM is scrubbed."""
+        cocotb.start_soon(Clock(self.dut.aclk, 4, unit="ns").start())
+        await self.reset()
+
+    async def reset(self):
+        self.dut.aresetn.value = 0
+        for stream in self.streams.values():
+            stream.clear()
+        for _ in range(8):
+            await RisingEdge(self.dut.aclk)
+        self.dut.aresetn.value = 1
+        await RisingEdge(self.dut.aclk)
+        await self.wait_until_ready()
+
+    async def set_up(self, reader):
+        """Tells table set 0 of the tables that a reader of the witness has, and the switches."""
+        self.memory.memory = reader.memory
+        await self.set_tables(reader)
 
     async def send(self, stream, **values):
         await self.streams[stream].send(AxiStreamFrame([self.layouts.pack(stream, values)]))

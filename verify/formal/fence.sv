@@ -21,12 +21,20 @@
     (* anyconst *) wire [23:0] f_mask;
     always @* assume (mpt_mask_0 == f_mask);
 
-    // What the scrub leaves, but for epochs, which may have been changed any number of times.
-    reg f_is_later = 1'b0;
-    always @(posedge clk) f_is_later <= f_started;
-    always @* if (f_started && !f_is_later) begin
-        assume (epochs[{1'b0, f_bucket}] == f_bucket_epoch && epochs[{1'b1, f_bucket}] == f_bucket_epoch);
-    end
+    // The epochs of the bucket, one of each generation. What the scrub leaves, but changed any number of times.
+    (* anyseq *) wire [15:0] f_any_epochs;
+    (* anyseq *) wire [7:0] f_other_epoch;
+    reg [7:0] f_epoch_0, f_epoch_1;
+    wire f_reads_bucket = epochs_read_2_address[F_BUCKET_BITS - 1:0] == f_bucket;
+    wire [7:0] f_epochs_read =
+        !f_reads_bucket ? f_other_epoch : epochs_read_2_address[F_BUCKET_BITS] ? f_epoch_1 : f_epoch_0;
+    wire f_writes_bucket = epochs_write_enable && epochs_write_address[F_BUCKET_BITS - 1:0] == f_bucket;
+    always @(posedge clk)
+        if (!reset_n) {f_epoch_0, f_epoch_1} <= {f_bucket_epoch, f_bucket_epoch};
+        else if (f_writes_bucket) begin
+            if (epochs_write_address[F_BUCKET_BITS]) f_epoch_1 <= epochs_write_value;
+            else f_epoch_0 <= epochs_write_value;
+        end
     always @* assume (!function_map_write_valid && !long_opened && !context_accepted && !context_finished);
 
     // Requests of each generation that were accepted and are not finished; and those that are not reported done besides. The
@@ -60,7 +68,7 @@
     end
 
     // Epochs under which a request of the bucket and table set would be admitted.
-    wire [7:0] f_bucket_now = epochs[{generation_q, f_bucket}];
+    wire [7:0] f_bucket_now = generation_q ? f_epoch_1 : f_epoch_0;
     wire [13:0] f_epoch = {set_epoch_0, f_bucket_now};
 
     // The invalidation that is followed.

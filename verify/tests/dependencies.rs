@@ -34,6 +34,7 @@ fn dependencies_go_one_way() {
         ("keywalk-contract", &[] as &[&str]),
         ("keywalk-hdl", &["keywalk-contract"]),
         ("keywalk-fpga", &["keywalk-contract", "keywalk-hdl"]),
+        ("keywalk-host", &["keywalk-contract", "keywalk-cosim", "keywalk-image"]),
         ("keywalk-gen", &["keywalk-contract", "keywalk-fpga", "keywalk-hdl"]),
         ("keywalk-model", &["keywalk-contract"]),
         ("keywalk-image", &["keywalk-contract"]),

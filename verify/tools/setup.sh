@@ -14,7 +14,7 @@
 #
 # With --formal also what proofs need, all of it from requirements-formal.txt, whatever the system has. Where it cannot be
 # installed the script exits with status 3. With --mutants cargo-mutants, under build/cargo; exit status 3 likewise. With --bfm what the tests with a third party's bus models need: Icarus Verilog from
-# the system's packages, cocotb and cocotbext-axi as wheels; exit status 3 likewise.
+# the system's packages, cocotb, cocotbext-axi and cocotbext-pcie as wheels; exit status 3 likewise.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -148,7 +148,7 @@ fi
 
 bfm_works() {
     command -v iverilog >/dev/null 2>&1 && [ -x "$venv/bin/python3" ] &&
-        "$venv/bin/python3" -c 'import cocotb_tools.runner, cocotbext.axi' >/dev/null 2>&1
+        "$venv/bin/python3" -c 'import cocotb_tools.runner, cocotbext.axi, cocotbext.pcie' >/dev/null 2>&1
 }
 if [ "${1:-}" = --bfm ] && ! bfm_works; then
     if ! command -v iverilog >/dev/null 2>&1 && [ -n "$as_root" ]; then
@@ -159,7 +159,7 @@ if [ "${1:-}" = --bfm ] && ! bfm_works; then
             >build/setup.log 2>&1 || say "that failed: $(tail -n 1 build/setup.log)"
         hash -r
     fi
-    say "installing cocotb and cocotbext-axi under $venv"
+    say "installing cocotb, cocotbext-axi and cocotbext-pcie under $venv"
     install_wheels -r verify/tools/requirements-bfm.txt
     if ! bfm_works; then
         say "no tools for the third party's bus models: needed are iverilog (Debian: apt-get install iverilog), python3 with" >&2

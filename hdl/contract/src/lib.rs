@@ -14,6 +14,7 @@ pub mod mpt_entry;
 pub mod mtr;
 pub mod op;
 pub mod ports;
+pub mod probe;
 pub mod regs;
 pub mod status;
 pub mod work;

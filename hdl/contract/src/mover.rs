@@ -3,42 +3,51 @@
 use crate::layout::Layout;
 use crate::ports::{Direction, StreamPort, done, response};
 
-/// Outcome of a response's DMA.
-#[repr(u8)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum MoverStatus {
+macro_rules! statuses {
+    ($count:literal: $($(#[doc = $doc:literal])* $name:ident = $code:literal, $text:literal;)*) => {
+        /// Outcome of a response's DMA.
+        #[repr(u8)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum MoverStatus { $($(#[doc = $doc])* $name = $code,)* }
+
+        impl MoverStatus {
+            /// All outcomes in order of code.
+            pub const ALL: [MoverStatus; $count] = [$(Self::$name),*];
+
+            /// Name as in documents.
+            #[must_use]
+            pub const fn name(self) -> &'static str { match self { $(Self::$name => $text,)* } }
+
+            /// Meaning, for documents.
+            #[must_use]
+            pub const fn doc(self) -> &'static str { match self { $(Self::$name => concat!($($doc),*).trim_ascii(),)* } }
+        }
+    };
+}
+
+statuses! {
+    7:
     /// Everything was moved.
-    Ok = 0,
+    Ok = 0, "ok";
     /// The response carried an error; nothing was moved from there on.
-    Refused = 1,
+    Refused = 1, "refused";
     /// The response is not the one of the oldest request: tag or function differ. Nothing was moved.
-    OutOfOrder = 2,
+    OutOfOrder = 2, "out_of_order";
     /// An atomic is not 8 bytes long or not aligned to 8 bytes. Nothing was moved.
-    AtomicShape = 3,
+    AtomicShape = 3, "atomic_shape";
     /// The payload of a write is shorter or longer than its segments. What there was of it was written, except for the beat in
     /// which it ended too early.
-    PayloadLength = 4,
+    PayloadLength = 4, "payload_length";
     /// The bus answered a read with SLVERR or DECERR. An atomic wrote nothing.
-    ReadError = 5,
+    ReadError = 5, "read_error";
     /// The bus answered a write with SLVERR or DECERR.
-    WriteError = 6,
+    WriteError = 6, "write_error";
 }
 
 /// Bits of a [`MoverStatus`] in the completion.
 pub const MOVER_STATUS_BITS: u32 = 3;
 
 impl MoverStatus {
-    /// All outcomes in order of code.
-    pub const ALL: [MoverStatus; 7] = [
-        Self::Ok,
-        Self::Refused,
-        Self::OutOfOrder,
-        Self::AtomicShape,
-        Self::PayloadLength,
-        Self::ReadError,
-        Self::WriteError,
-    ];
-
     /// The outcome of a code.
     #[must_use]
     pub fn from_code(code: u8) -> Option<Self> {

@@ -64,6 +64,8 @@ pub const ID: u32 = 0x4b57_4c4b;
 /// Value of register `version`: major << 16 | minor.
 pub const VERSION: u32 = 0x0000_0002;
 
+/// Declares registers: a module for each with its fields and `REGISTER`, and the list `REGISTERS`. [`Access`] and [`Register`]
+/// must be in scope.
 macro_rules! registers {
     ($($name:ident / $text:literal @ $offset:literal $access:ident = $reset:literal, $doc:literal {
         $($field:ident / $field_text:literal [$high:literal : $low:literal] = $field_doc:literal;)*
@@ -87,6 +89,8 @@ macro_rules! registers {
         pub const REGISTERS: &[Register] = &[$($name::REGISTER),*];
     };
 }
+
+pub(crate) use registers;
 
 registers! {
     id / "id" @ 0x000 ReadOnly = 0x4b57_4c4b, "Identifies the engine: \"KWLK\"." {}

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::fs;
 
 use keywalk_contract::Config;
+use keywalk_gen::card::{Card, CardConfig};
 use keywalk_gen::shell::ShellConfig;
 
 use crate::mutants::{self, Mutant};
@@ -84,6 +85,8 @@ const BLOCKS: &[(&str, &str, &str)] = &[
     ("page_split_default", "page_split", "default"),
     ("page_split_least", "page_split", "least"),
     ("page_split_ordered", "page_split", "small_ordered"),
+    ("probe", "keywalk_probe", "small_command"),
+    ("probe_default", "keywalk_probe", "default"),
     ("response_port", "response_port", "small"),
     ("split_buffer", "split_buffer", "small"),
     ("split_buffer_default", "split_buffer", "default"),
@@ -410,6 +413,68 @@ fn late(name: &str, of: &str, duts: &mut Vec<Dut>) -> Result<(), String> {
     Ok(())
 }
 
+/// Preset of the card that is tested.
+const CARD: &str = "small_card";
+
+/// Blocks of the card that have a test of their own.
+const CARD_BLOCKS: &[&str] = &["memory_arbiter", "register_split", "request_fork"];
+
+/// The card that is tested.
+fn small_card() -> Result<(CardConfig, Card), String> {
+    let preset = keywalk_gen::presets::find(CARD).ok_or_else(|| format!("there is no preset `{CARD}`"))?;
+    let config = CardConfig { interrupt_repeat_log2: 8, ..CardConfig::new(preset.config()) };
+    let card = keywalk_gen::card::generate(&config).map_err(|error| format!("card `{CARD}`: {error}"))?;
+    Ok((config, card))
+}
+
+/// The card and its blocks.
+fn cards(duts: &mut Vec<Dut>) -> Result<(), String> {
+    let (config, card) = small_card()?;
+    let mut add = |name: &str, doc: String, files: Vec<(String, String)>, top: &str| {
+        duts.push(Dut {
+            name: name.into(),
+            doc,
+            top: top.into(),
+            files,
+            is_engine: false,
+            is_covered: false,
+            config: Some(config.engine.clone()),
+            has_mutants: false,
+        });
+    };
+    let top = keywalk_gen::card::TOP;
+    add("card", format!("Engine, data mover and shell in configuration `{CARD}`."), card.files_of(top), top);
+    let top = keywalk_gen::probed_card::TOP;
+    add(
+        "probed_card",
+        format!("Engine, data mover, shell and probe in configuration `{CARD}`."),
+        card.files_of(top),
+        top,
+    );
+    if !cfg!(feature = "block-tests") {
+        return Ok(());
+    }
+    let top = keywalk_gen::card::TOP;
+    // The same with an engine that does not wait for data that is being moved: no card can be generated with it.
+    let engine = Config { done_tracking: false, ..config.engine.clone() };
+    let engine = keywalk_gen::generate(&engine).map_err(|error| format!("card `{CARD}`: {error}"))?;
+    let mut files = card.files_of(top);
+    for (name, text) in files.iter_mut().filter(|(name, _)| name == "fence.v") {
+        let other = engine.files.iter().find(|(file, _)| file == name);
+        *text = other.map(|(_, text)| text.clone()).ok_or_else(|| format!("there is no {name}"))?;
+    }
+    add(
+        "card_without_done_tracking",
+        "`card` whose invalidations do not wait for data that is being moved.".into(),
+        files,
+        top,
+    );
+    for block in CARD_BLOCKS {
+        add(block, format!("Block `{block}` of the card."), card.files_of(block), block);
+    }
+    Ok(())
+}
+
 /// Every design that this build needs.
 pub fn all() -> Result<Vec<Dut>, String> {
     let mut duts = Vec::new();
@@ -420,6 +485,9 @@ pub fn all() -> Result<Vec<Dut>, String> {
         shells(&mut duts)?;
         hand_written(&mut duts)?;
         plant(PLANTED_FAULTS_OF_TEST_MODULES, &mut duts)?;
+    }
+    if cfg!(any(feature = "block-tests", feature = "card")) {
+        cards(&mut duts)?;
     }
     if cfg!(feature = "coverage") {
         add_covered(&mut duts)?;

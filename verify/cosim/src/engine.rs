@@ -465,6 +465,142 @@ fn stream(layout: &Layout) -> &'static StreamPort {
     STREAMS.iter().find(|port| port.layout.name == layout.name).expect("the contract lists every stream by its layout")
 }
 
+/// BT0 slots that are set, by table set and table code.
+pub(crate) type Bt0Slots = HashMap<(u8, u8), HashSet<u16>>;
+
+/// The register accesses that make a setup, where these BT0 slots were set before.
+///
+/// # Errors
+/// A value outside its register's field, or more table sets than the engine has.
+pub(crate) fn setup_accesses(config: &Config, setup: &Setup, bt0_set: &mut Bt0Slots) -> Result<Vec<LiteAccess>, Error> {
+    let sets = config.table_sets as usize;
+    if setup.table_sets.len() > sets {
+        return Err(Error::OutOfRange {
+            what: "the number of table sets".into(),
+            value: setup.table_sets.len() as u64,
+            legal: format!("at most {sets} in this configuration"),
+        });
+    }
+    let mut accesses = Vec::new();
+    for (set, table_set) in (0_u8..).zip(&setup.table_sets) {
+        for (table, geometry) in &table_set.tables {
+            table_accesses(set, *table, geometry, bt0_set, &mut accesses)?;
+        }
+        let key_space = register(&[
+            (regs::key_space::NUM_MPTS_LOG2, table_set.num_mpts_log2.into()),
+            (regs::key_space::PAGE_SHIFT_BASE, table_set.page_shift_base.into()),
+            (regs::key_space::TABLE_SET, set.into()),
+        ])?;
+        accesses.push(write(&regs::key_space::REGISTER, key_space));
+    }
+    for (function, set) in &setup.function_map {
+        let value = register(&[
+            (regs::function_map::FUNCTION, (*function).into()),
+            (regs::function_map::TABLE_SET, (*set).into()),
+        ])?;
+        accesses.push(write(&regs::function_map::REGISTER, value));
+    }
+    accesses.extend(control_accesses(&setup.controls)?);
+    Ok(accesses)
+}
+
+fn control_accesses(controls: &Controls) -> Result<[LiteAccess; 2], Error> {
+    use regs::control as fields;
+    let control = register(&[
+        (fields::ATOMIC_SHAPE_CHECK, controls.atomic_shape_check.into()),
+        (fields::ZERO_ENTRY_LITERAL, controls.zero_entry_literal.into()),
+        (fields::INDEX_CHECK, controls.index_check.into()),
+        (fields::ALIGNMENT_CHECK, controls.alignment_check.into()),
+        (fields::HOLD_MODE, controls.hold_mode.into()),
+    ])?;
+    Ok([write(&fields::REGISTER, control), write(&regs::merge_bytes_max::REGISTER, controls.merge_bytes_max)])
+}
+
+fn table_accesses(
+    set: u8,
+    table: Table,
+    geometry: &TableGeometry,
+    bt0_set: &mut Bt0Slots,
+    accesses: &mut Vec<LiteAccess>,
+) -> Result<(), Error> {
+    use regs::table_geometry as fields;
+    let select =
+        register(&[(regs::table_select::TABLE, table.code().into()), (regs::table_select::TABLE_SET, set.into())])?;
+    let staged = register(&[
+        (fields::HOP_NUM, geometry.hop_num.into()),
+        (fields::BA_PG_SZ, geometry.ba_pg_sz.into()),
+        (fields::BUF_PG_SZ, geometry.buf_pg_sz.into()),
+        (fields::ENTRY_BYTES_LOG2, geometry.entry_bytes_log2.into()),
+        (fields::BT_NUM, geometry.bt_num.into()),
+    ])?;
+    accesses.push(write(&regs::table_select::REGISTER, select));
+    accesses.push(write(&fields::REGISTER, staged));
+    accesses.push(write(&regs::table_object_count::REGISTER, geometry.object_count));
+    accesses.push(write(&regs::table_commit::REGISTER, 1));
+    let slot_of = |slot: u16, is_set: bool| {
+        register(&[(regs::bt0_commit::SLOT, slot.into()), (regs::bt0_commit::VALID, is_set.into())])
+    };
+    let set_now: HashSet<u16> = geometry.bt0.iter().map(|(slot, _)| *slot).collect();
+    let set_before = bt0_set.insert((set, table.code()), set_now.clone()).unwrap_or_default();
+    let mut unset: Vec<_> = set_before.difference(&set_now).copied().collect();
+    unset.sort_unstable();
+    for slot in unset {
+        accesses.push(write(&regs::bt0_commit::REGISTER, slot_of(slot, false)?));
+    }
+    for (slot, address) in &geometry.bt0 {
+        accesses.push(write(&regs::bt0_low::REGISTER, *address as u32));
+        accesses.push(write(&regs::bt0_high::REGISTER, (*address >> 32) as u32));
+        accesses.push(write(&regs::bt0_commit::REGISTER, slot_of(*slot, true)?));
+    }
+    Ok(())
+}
+
+/// Appends a request to a driver of the request port.
+///
+/// # Errors
+/// [`Error::ValueTooWide`].
+#[inline(always)]
+pub(crate) fn push_request(driver: &mut StreamDriver, request: &Request) -> Result<(), Error> {
+    use ports::request as fields;
+    let beat = pack(
+        driver,
+        &[
+            (fields::TAG, request.tag.into()),
+            (fields::FUNCTION, request.function.into()),
+            (fields::OPERATION, request.operation.into()),
+            (fields::KEY, request.key.into()),
+            (fields::PD, request.pd.into()),
+            (fields::QPN, request.qpn.into()),
+            (fields::VA, request.va),
+            (fields::LENGTH, request.length_bytes.into()),
+        ],
+    )?;
+    driver.push(beat);
+    Ok(())
+}
+
+/// Appends an invalidation to a driver of the invalidation port.
+///
+/// # Errors
+/// [`Error::ValueTooWide`].
+pub(crate) fn push_invalidation(driver: &mut StreamDriver, invalidation: &Invalidation) -> Result<(), Error> {
+    use ports::invalidate as fields;
+    let beat = pack(
+        driver,
+        &[
+            (fields::TAG, invalidation.tag.into()),
+            (fields::FUNCTION, invalidation.function.into()),
+            (fields::SCOPE, invalidation.scope as u64),
+            (fields::KEY, invalidation.key.into()),
+            (fields::PD, invalidation.pd.into()),
+            (fields::VA, invalidation.va),
+            (fields::LENGTH, invalidation.length_bytes),
+        ],
+    )?;
+    driver.push(beat);
+    Ok(())
+}
+
 /// Function and tag of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Owner(u32);
@@ -537,7 +673,7 @@ pub struct Engine<M> {
     events: VecDeque<FaultEvent>,
     work_answers: VecDeque<WorkAnswer>,
     /// BT0 slots that are set, by table set and table code.
-    bt0_set: HashMap<(u8, u8), HashSet<u16>>,
+    bt0_set: Bt0Slots,
     last_progress_cycle: u64,
 }
 
@@ -793,34 +929,7 @@ impl<M: LineMemory> Engine<M> {
     /// A value outside its register's field, more table sets than the engine has, an access that fails, or a broken
     /// rule.
     pub fn setup(&mut self, setup: &Setup) -> Result<(), Error> {
-        let sets = self.config.table_sets as usize;
-        if setup.table_sets.len() > sets {
-            return Err(Error::OutOfRange {
-                what: "the number of table sets".into(),
-                value: setup.table_sets.len() as u64,
-                legal: format!("at most {sets} in this configuration"),
-            });
-        }
-        let mut accesses = Vec::new();
-        for (set, table_set) in (0_u8..).zip(&setup.table_sets) {
-            for (table, geometry) in &table_set.tables {
-                self.table_accesses(set, *table, geometry, &mut accesses)?;
-            }
-            let key_space = register(&[
-                (regs::key_space::NUM_MPTS_LOG2, table_set.num_mpts_log2.into()),
-                (regs::key_space::PAGE_SHIFT_BASE, table_set.page_shift_base.into()),
-                (regs::key_space::TABLE_SET, set.into()),
-            ])?;
-            accesses.push(write(&regs::key_space::REGISTER, key_space));
-        }
-        for (function, set) in &setup.function_map {
-            let value = register(&[
-                (regs::function_map::FUNCTION, (*function).into()),
-                (regs::function_map::TABLE_SET, (*set).into()),
-            ])?;
-            accesses.push(write(&regs::function_map::REGISTER, value));
-        }
-        accesses.extend(Self::control_accesses(&setup.controls)?);
+        let accesses = setup_accesses(&self.config, setup, &mut self.bt0_set)?;
         self.access(&accesses).map(|_| ())
     }
 
@@ -829,59 +938,8 @@ impl<M: LineMemory> Engine<M> {
     /// # Errors
     /// An access that fails, or a broken rule.
     pub fn set_controls(&mut self, controls: &Controls) -> Result<(), Error> {
-        let accesses = Self::control_accesses(controls)?;
+        let accesses = control_accesses(controls)?;
         self.access(&accesses).map(|_| ())
-    }
-
-    fn control_accesses(controls: &Controls) -> Result<[LiteAccess; 2], Error> {
-        use regs::control as fields;
-        let control = register(&[
-            (fields::ATOMIC_SHAPE_CHECK, controls.atomic_shape_check.into()),
-            (fields::ZERO_ENTRY_LITERAL, controls.zero_entry_literal.into()),
-            (fields::INDEX_CHECK, controls.index_check.into()),
-            (fields::ALIGNMENT_CHECK, controls.alignment_check.into()),
-            (fields::HOLD_MODE, controls.hold_mode.into()),
-        ])?;
-        Ok([write(&fields::REGISTER, control), write(&regs::merge_bytes_max::REGISTER, controls.merge_bytes_max)])
-    }
-
-    fn table_accesses(
-        &mut self,
-        set: u8,
-        table: Table,
-        geometry: &TableGeometry,
-        accesses: &mut Vec<LiteAccess>,
-    ) -> Result<(), Error> {
-        use regs::table_geometry as fields;
-        let select =
-            register(&[(regs::table_select::TABLE, table.code().into()), (regs::table_select::TABLE_SET, set.into())])?;
-        let staged = register(&[
-            (fields::HOP_NUM, geometry.hop_num.into()),
-            (fields::BA_PG_SZ, geometry.ba_pg_sz.into()),
-            (fields::BUF_PG_SZ, geometry.buf_pg_sz.into()),
-            (fields::ENTRY_BYTES_LOG2, geometry.entry_bytes_log2.into()),
-            (fields::BT_NUM, geometry.bt_num.into()),
-        ])?;
-        accesses.push(write(&regs::table_select::REGISTER, select));
-        accesses.push(write(&fields::REGISTER, staged));
-        accesses.push(write(&regs::table_object_count::REGISTER, geometry.object_count));
-        accesses.push(write(&regs::table_commit::REGISTER, 1));
-        let slot_of = |slot: u16, is_set: bool| {
-            register(&[(regs::bt0_commit::SLOT, slot.into()), (regs::bt0_commit::VALID, is_set.into())])
-        };
-        let set_now: HashSet<u16> = geometry.bt0.iter().map(|(slot, _)| *slot).collect();
-        let set_before = self.bt0_set.insert((set, table.code()), set_now.clone()).unwrap_or_default();
-        let mut unset: Vec<_> = set_before.difference(&set_now).copied().collect();
-        unset.sort_unstable();
-        for slot in unset {
-            accesses.push(write(&regs::bt0_commit::REGISTER, slot_of(slot, false)?));
-        }
-        for (slot, address) in &geometry.bt0 {
-            accesses.push(write(&regs::bt0_low::REGISTER, *address as u32));
-            accesses.push(write(&regs::bt0_high::REGISTER, (*address >> 32) as u32));
-            accesses.push(write(&regs::bt0_commit::REGISTER, slot_of(*slot, true)?));
-        }
-        Ok(())
     }
 
     /// Tag and function as the engine returns them: bits beyond the configured width read as zero.
@@ -895,22 +953,7 @@ impl<M: LineMemory> Engine<M> {
     /// # Errors
     /// [`Error::ValueTooWide`].
     pub fn submit(&mut self, request: &Request) -> Result<(), Error> {
-        use ports::request as fields;
-        let driver = &mut self.bench[self.requests];
-        let beat = pack(
-            driver,
-            &[
-                (fields::TAG, request.tag.into()),
-                (fields::FUNCTION, request.function.into()),
-                (fields::OPERATION, request.operation.into()),
-                (fields::KEY, request.key.into()),
-                (fields::PD, request.pd.into()),
-                (fields::QPN, request.qpn.into()),
-                (fields::VA, request.va),
-                (fields::LENGTH, request.length_bytes.into()),
-            ],
-        )?;
-        driver.push(beat);
+        push_request(&mut self.bench[self.requests], request)?;
         let (function, tag) = self.returned(request.function, request.tag);
         *self.outstanding.entry(Owner::new(function, tag)).or_default() += 1;
         self.outstanding_total += 1;
@@ -963,21 +1006,7 @@ impl<M: LineMemory> Engine<M> {
     /// # Errors
     /// [`Error::ValueTooWide`].
     pub fn submit_invalidation(&mut self, invalidation: &Invalidation) -> Result<(), Error> {
-        use ports::invalidate as fields;
-        let driver = &mut self.bench[self.invalidations];
-        let beat = pack(
-            driver,
-            &[
-                (fields::TAG, invalidation.tag.into()),
-                (fields::FUNCTION, invalidation.function.into()),
-                (fields::SCOPE, invalidation.scope as u64),
-                (fields::KEY, invalidation.key.into()),
-                (fields::PD, invalidation.pd.into()),
-                (fields::VA, invalidation.va),
-                (fields::LENGTH, invalidation.length_bytes),
-            ],
-        )?;
-        driver.push(beat);
+        push_invalidation(&mut self.bench[self.invalidations], invalidation)?;
         self.invalidations_outstanding += 1;
         Ok(())
     }

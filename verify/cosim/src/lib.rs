@@ -3,7 +3,8 @@
 //! The build script generates the engine in each configuration that is tested, compiles it and, for this crate's
 //! tests, each of its blocks into a model, and lists them in [`dut`]. A [`Bench`] holds a [`Model`] and components that
 //! drive and watch its ports: [`StreamDriver`], [`StreamSink`], [`MemoryResponder`], [`ReadRules`], [`WriteRules`],
-//! [`AxiLite`]. [`BusMemory`] is the memory of the data mover. [`Engine`] is the ready-made bench of the whole engine.
+//! [`AxiLite`]. [`BusMemory`] is the memory of the data mover. [`Engine`] is the ready-made bench of the whole engine, [`Card`]
+//! that of engine, data mover and shell in two clocks.
 //!
 //! The test of a block looks like this:
 //!
@@ -44,6 +45,7 @@ mod axi_read;
 mod axi_write;
 mod bench;
 mod bus_memory;
+mod card;
 mod channel;
 mod engine;
 mod error;
@@ -52,12 +54,14 @@ mod model;
 mod raw;
 mod stall;
 mod stream;
+mod two_clocks;
 
 pub use axi_lite::{AxiLite, LiteAccess, LiteResult};
 pub use axi_read::{ReadPort, ReadRules};
 pub use axi_write::{WritePort, WriteRecord, WriteRules};
 pub use bench::{Bench, Component, Handle};
 pub use bus_memory::{BusMemory, BusOptions, ByteMemory, FAULT_BYTES, data_of, set_data};
+pub use card::{Card, CardOptions, Transfer};
 pub use channel::{Beat, Channel, Field, Shape};
 pub use dut::Dut;
 pub use engine::{
@@ -70,3 +74,4 @@ pub use memory::{LineMemory, MemoryOptions, MemoryResponder, ReadFault, ReadReco
 pub use model::{Input, Model, Output, Recording, Signal};
 pub use stall::Stall;
 pub use stream::{Received, StreamDriver, StreamSink};
+pub use two_clocks::TwoClocks;

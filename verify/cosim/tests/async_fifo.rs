@@ -1,13 +1,8 @@
 //! The queue between two clocks.
 
-use keywalk_cosim::{Dut, Error, Input, Output, bits, dut};
+use keywalk_cosim::{Dut, Error, Input, Output, TwoClocks, bits, dut};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-
-use two_clocks::TwoClocks;
-
-#[path = "common/two_clocks.rs"]
-mod two_clocks;
 
 /// The shallowest queue, a deep one, the deep one whose synchronisers see each changed bit an edge late at random, and the
 /// shallow one likewise.

@@ -1,6 +1,7 @@
 //! From a description to an image.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 
 use keywalk_contract::Table;
 use keywalk_contract::hem::PAGE_SHIFT_MIN;
@@ -28,13 +29,26 @@ impl Description {
     /// # Errors
     /// The first thing, in order of description, that the table format cannot hold.
     pub fn build(&self) -> Result<Image, BuildError> {
+        self.build_within(|upper_half_log2| 0..1 << upper_half_log2)
+    }
+
+    /// Builds the tables in `room`, bus addresses of memory that is there, instead of the lower half of the address space.
+    ///
+    /// # Errors
+    /// As [`Description::build`].
+    pub fn build_in(&self, room: Range<u64>) -> Result<Image, BuildError> {
+        self.build_within(|_| room)
+    }
+
+    /// Builds the tables in the room that `room` gives for log2 of the first address of the upper half.
+    fn build_within(&self, room: impl FnOnce(u32) -> Range<u64>) -> Result<Image, BuildError> {
         check::number("address_bits", self.address_bits.into(), 40..=64)?;
         check::number("the number of table sets", self.table_sets.len() as u64, 0..=TABLE_SETS_MAX)?;
         let mut random = ChaCha8Rng::seed_from_u64(self.seed);
         let rules_seed = random.random();
         let upper_half_log2 = self.address_bits - 1;
         let rules = Rules { allow_misaligned: false, allow_holes: false, upper_half_log2, seed: rules_seed };
-        let mut placement = Placement::new(random, upper_half_log2);
+        let mut placement = Placement::new(random, room(upper_half_log2));
         let mut table_sets = Vec::new();
         for (number, description) in self.table_sets.iter().enumerate() {
             // No two objects of an image share the part of the seed that is theirs alone.

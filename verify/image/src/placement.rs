@@ -1,7 +1,8 @@
-//! Where tables lie: scattered by seed over the lower half of the address space, never overlapping, with an unbacked
+//! Where tables lie: scattered by seed over the room that there is, never overlapping, with an unbacked
 //! page on either side of each, so that a read past an end fails.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
@@ -19,21 +20,20 @@ pub(crate) struct Placement {
     random: ChaCha8Rng,
     /// Pages given away, guards included: first page number to the number after the last.
     taken: BTreeMap<u64, u64>,
-    /// One past the last page number for tables.
-    pages_end: u64,
+    /// Page numbers for tables and the guards around them.
+    pages: Range<u64>,
     /// Entries that page tables may still have.
     page_entries_left: u64,
 }
 
 impl Placement {
-    /// Places tables below `1 << space_bits`.
-    pub fn new(random: ChaCha8Rng, space_bits: u32) -> Self {
-        let pages_end = (1_u64 << space_bits) / PAGE_BYTES;
+    /// Places tables in whole pages of `room`.
+    pub fn new(random: ChaCha8Rng, room: Range<u64>) -> Self {
         Self {
             memory: SparseMemory::new(),
             random,
             taken: BTreeMap::new(),
-            pages_end,
+            pages: room.start.div_ceil(PAGE_BYTES)..room.end / PAGE_BYTES,
             page_entries_left: PAGE_ENTRIES_MAX,
         }
     }
@@ -50,12 +50,14 @@ impl Placement {
         let count = length_bytes.div_ceil(PAGE_BYTES).max(1);
         let alignment_pages = alignment_bytes / PAGE_BYTES;
         for _ in 0..ATTEMPTS_MAX {
-            // Page 0 is a guard, so that no table has address 0.
-            let Some(range) = self.pages_end.checked_sub(count + 1).filter(|end| *end > 1) else { break };
-            let first = (self.random.random_range(1..range) / alignment_pages * alignment_pages).max(alignment_pages);
+            // The first page is a guard, so that no table has address 0.
+            let least = self.pages.start + 1;
+            let Some(range) = self.pages.end.checked_sub(count + 1).filter(|end| *end > least) else { break };
+            let aligned = self.random.random_range(least..range) / alignment_pages * alignment_pages;
+            let first = aligned.max(least.next_multiple_of(alignment_pages));
             let (guard, end) = (first - 1, first + count + 1);
             let is_free = self.taken.range(..end).next_back().is_none_or(|(_, taken_end)| *taken_end <= guard);
-            if is_free && end <= self.pages_end {
+            if is_free && end <= self.pages.end {
                 self.taken.insert(guard, end);
                 let address = first * PAGE_BYTES;
                 self.memory.back(address, count * PAGE_BYTES);

@@ -267,3 +267,36 @@ fn large_tables_take_room_only_where_they_are_written() {
     let base = image.table_sets[0].tables[&Table::Mpt].bt0[&0];
     assert!(!base.is_multiple_of(PAGE_BYTES << 15), "a BA page need not be aligned to its size");
 }
+
+#[test]
+fn tables_lie_in_the_room_that_is_given() {
+    let pages = PageList::Explicit { addresses: (0..600).map(|page| 0x4000_0000 + page * PAGE_BYTES).collect() };
+    let region =
+        RegionDescription { length_bytes: 600 * PAGE_BYTES, pages, hop: Some(3), ..RegionDescription::default() };
+    let mpt = TableDescription {
+        table: Table::Mpt,
+        hop: 2,
+        ba_pg_sz: 0,
+        buf_pg_sz: 0,
+        entry_bytes: 64,
+        bt_num: 1,
+        object_count: 0,
+    };
+    let set = TableSetDescription { tables: vec![mpt], regions: vec![region], ..TableSetDescription::default() };
+    let room = 0x3_0000_0000..0x3_0010_0000;
+    for seed in 0..20 {
+        let description = Description { seed, table_sets: vec![set.clone()], ..Description::default() };
+        let image = description.build_in(room.clone()).unwrap();
+        let pages: Vec<_> = image.memory.backed_pages().collect();
+        // Three pages of the context table, and of the page table a root, a middle table and two leaf tables.
+        assert_eq!(pages.iter().map(|pages| pages.end - pages.start).sum::<u64>(), 7);
+        for run in pages {
+            assert!(
+                run.start * PAGE_BYTES > room.start && run.end * PAGE_BYTES < room.end,
+                "{run:?}: a guard beside each"
+            );
+        }
+        let full = description.build_in(room.start..room.start + 8 * PAGE_BYTES).unwrap_err().to_string();
+        assert!(full.contains("no room") || full.contains("room"), "{full}");
+    }
+}

@@ -1,6 +1,8 @@
 //! A model with two clocks of its own.
 
-use keywalk_cosim::{Dut, Error, Input, Model};
+use crate::dut::Dut;
+use crate::error::Error;
+use crate::model::{Input, Model};
 
 /// A model whose two clocks rise when their periods say.
 pub struct TwoClocks {
@@ -21,6 +23,9 @@ struct Clock {
 
 impl TwoClocks {
     /// A model with clocks of these ports and half periods, in any unit of time.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchPort`].
     pub fn new(design: &'static Dut, seed: u64, ports: [&str; 2], half_periods: [u64; 2]) -> Result<Self, Error> {
         let model = Model::new(design, seed);
         let clock = |number: usize| {
@@ -66,6 +71,7 @@ impl TwoClocks {
     }
 
     /// Rising edges of a clock so far.
+    #[must_use]
     pub fn edges(&self, clock: usize) -> u64 {
         self.clocks[clock].edges
     }

@@ -1,0 +1,468 @@
+//! The self-test on a card that is the golden model behind registers, and on such cards with a fault each, which it must find.
+
+use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
+
+use keywalk_contract::command::{self, Opcode};
+use keywalk_contract::ports::fault;
+use keywalk_contract::probe::{self, BUFFER_BYTES, BUFFER_OFFSET};
+use keywalk_contract::regs::{self, COUNTERS};
+use keywalk_contract::{Field, MoverStatus, Operation, Status, Table};
+use keywalk_host::probe::Atomic;
+use keywalk_host::self_test::{self, Report};
+use keywalk_host::{Card, Error, Host, Memory, PROBE_OFFSET};
+use keywalk_model::{BusError, Descriptor, Device, Engine, MemoryMut, Request, TableSet, WorkRequest};
+
+/// Where the memory lies.
+const ROOM: Range<u64> = 0x12_3460_0000..0x12_3480_0000;
+
+/// What a faulty card does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Planted {
+    /// Nothing wrong.
+    #[default]
+    Nothing,
+    /// The last byte of a write is not written.
+    ShortWrite,
+    /// A write that was refused is carried out at the region's last page.
+    WritesRefused,
+    /// A byte beside a write is changed.
+    WritesBeside,
+    /// Data of reads has a wrong bit.
+    WrongRead,
+    /// Fetch and add does not write.
+    LostAdd,
+    /// Compare and swap always writes.
+    AlwaysSwaps,
+    /// The variant of a key is not looked at.
+    AnyVariant,
+    /// The protection domain is not looked at.
+    AnyDomain,
+    /// DESTROY_MPT answers and does nothing.
+    KeepsEntry,
+    /// CREATE_MPT forgets the high half of the first address.
+    HalfEntry,
+    /// Events are lost.
+    LosesEvents,
+    /// Requests are counted twice.
+    CountsTwice,
+    /// LOCAL_INV answers and does nothing.
+    KeepsKey,
+    /// The mailbox does not end.
+    HangingMailbox,
+    /// Requests do not end.
+    HangingRequest,
+    /// Data of refused reads is not empty.
+    LeaksData,
+    /// BT0 slots cannot be unset.
+    KeepsSlots,
+}
+
+const FAULTS: [Planted; 17] = [
+    Planted::ShortWrite,
+    Planted::WritesRefused,
+    Planted::WritesBeside,
+    Planted::WrongRead,
+    Planted::LostAdd,
+    Planted::AlwaysSwaps,
+    Planted::AnyVariant,
+    Planted::AnyDomain,
+    Planted::KeepsEntry,
+    Planted::HalfEntry,
+    Planted::LosesEvents,
+    Planted::CountsTwice,
+    Planted::KeepsKey,
+    Planted::HangingMailbox,
+    Planted::HangingRequest,
+    Planted::LeaksData,
+    Planted::KeepsSlots,
+];
+
+struct Bytes(Vec<u8>);
+
+impl Bytes {
+    fn at(&self, address: u64, length: usize) -> Result<Range<usize>, BusError> {
+        let end = address.checked_add(length as u64).ok_or(BusError)?;
+        if address < ROOM.start || end > ROOM.end {
+            return Err(BusError);
+        }
+        let first = (address - ROOM.start) as usize;
+        Ok(first..first + length)
+    }
+}
+
+impl keywalk_model::Memory for Bytes {
+    fn read(&self, address: u64, bytes: &mut [u8]) -> Result<(), BusError> {
+        bytes.copy_from_slice(&self.0[self.at(address, bytes.len())?]);
+        Ok(())
+    }
+}
+
+impl MemoryMut for Bytes {
+    fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), BusError> {
+        let range = self.at(address, bytes.len())?;
+        self.0[range].copy_from_slice(bytes);
+        Ok(())
+    }
+}
+
+impl Memory for Bytes {
+    fn room(&self) -> Range<u64> {
+        ROOM
+    }
+
+    fn read(&self, address: u64, bytes: &mut [u8]) -> Result<(), Error> {
+        let length = bytes.len();
+        keywalk_model::Memory::read(self, address, bytes).map_err(|_| Error::OutsideMemory { address, length })
+    }
+
+    fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Error> {
+        MemoryMut::write(self, address, bytes).map_err(|_| Error::OutsideMemory { address, length: bytes.len() })
+    }
+}
+
+/// The model behind registers.
+struct ModelCard {
+    planted: Planted,
+    memory: Bytes,
+    device: Device,
+    registers: HashMap<u32, u32>,
+    buffer: Vec<u8>,
+    counters: HashMap<&'static str, u64>,
+    faults: VecDeque<[u8; 16]>,
+    mailbox_hangs: bool,
+}
+
+fn field(value: u32, field: &Field) -> u64 {
+    field.get(&value.to_le_bytes())
+}
+
+impl ModelCard {
+    fn new(planted: Planted) -> Self {
+        Self {
+            planted,
+            memory: Bytes(vec![0xee; (ROOM.end - ROOM.start) as usize]),
+            device: Device::new(Engine::new(vec![TableSet::default()])),
+            registers: HashMap::from([(PROBE_OFFSET + probe::probe_id::REGISTER.offset, probe::ID)]),
+            buffer: vec![0; BUFFER_BYTES as usize],
+            counters: HashMap::new(),
+            faults: VecDeque::new(),
+            mailbox_hangs: false,
+        }
+    }
+
+    fn get(&self, offset: u32) -> u32 {
+        self.registers.get(&offset).copied().unwrap_or(0)
+    }
+
+    fn probe(&self, register: &regs::Register) -> u32 {
+        self.get(PROBE_OFFSET + register.offset)
+    }
+
+    fn set_probe(&mut self, register: &regs::Register, value: u32) {
+        self.registers.insert(PROBE_OFFSET + register.offset, value);
+    }
+
+    fn pair(&self, low: &regs::Register) -> u64 {
+        let at = |offset| u64::from(self.get(PROBE_OFFSET + offset));
+        at(low.offset + 4) << 32 | at(low.offset)
+    }
+
+    fn commit_table(&mut self) {
+        use regs::{table_geometry as geometry, table_object_count, table_select};
+        let table = field(self.get(table_select::REGISTER.offset), &table_select::TABLE);
+        let shape = self.get(geometry::REGISTER.offset);
+        let count = self.get(table_object_count::REGISTER.offset);
+        let Some(table) = Table::from_code(table as u8) else { return };
+        let of = &mut self.device.engine.table_sets[0].table_mut(table).geometry;
+        of.hop = field(shape, &geometry::HOP_NUM) as u8;
+        of.ba_pg_sz = field(shape, &geometry::BA_PG_SZ) as u8;
+        of.buf_pg_sz = field(shape, &geometry::BUF_PG_SZ) as u8;
+        of.entry_bytes_log2 = field(shape, &geometry::ENTRY_BYTES_LOG2) as u8;
+        of.bt_num = field(shape, &geometry::BT_NUM) as u32;
+        of.object_count = count;
+    }
+
+    fn start(&mut self, value: u32) {
+        let mut data = std::array::from_fn(|word| self.get(command::REGISTERS[word].offset));
+        let opcode = field(value, &command::command_start::OPCODE) as u16;
+        let function = field(value, &command::command_start::FUNCTION) as u8;
+        let code = data[4] as u8;
+        let is_mailbox = opcode == Opcode::PostMailbox as u16;
+        self.mailbox_hangs |= is_mailbox && self.planted == Planted::HangingMailbox;
+        let is_skipped = match self.planted {
+            Planted::KeepsEntry => code == 0x0f,
+            Planted::KeepsSlots => code == 0x28,
+            _ => false,
+        };
+        if is_mailbox && is_skipped {
+            // A query instead, which succeeds and changes nothing.
+            data[2] = ROOM.start as u32 + 0x1000;
+            data[3] = (ROOM.start >> 32) as u32;
+            data[4] = data[4] & !0xff | 0x62;
+        }
+        self.device.start(&Descriptor { opcode, function, data });
+        self.device.run(&mut self.memory);
+        if is_mailbox && code == 0x0d && self.planted == Planted::HalfEntry {
+            let index = data[4] >> 8;
+            let entry = (ROOM.start..ROOM.end).step_by(64).find(|at| {
+                let mut entry = [0; 64];
+                keywalk_model::Memory::read(&self.memory, *at, &mut entry).is_ok()
+                    && *at >= ROOM.start + 0x2000
+                    && keywalk_contract::mpt_entry::LKEY.get(&entry) as u32 >> 8 == index
+            });
+            if let Some(at) = entry {
+                let _ = MemoryMut::write(&mut self.memory, at + 32, &[0; 4]);
+            }
+        }
+    }
+
+    fn go(&mut self) {
+        let asked = self.probe(&probe::probe_request::REGISTER);
+        let mut request = Request {
+            tag: field(asked, &probe::probe_request::TAG) as u16,
+            function: field(asked, &probe::probe_request::FUNCTION) as u8,
+            operation: field(asked, &probe::probe_request::OPERATION) as u8,
+            key: self.probe(&probe::probe_key::REGISTER),
+            pd: self.probe(&probe::probe_pd::REGISTER),
+            qpn: self.probe(&probe::probe_qpn::REGISTER),
+            va: self.pair(&probe::probe_va_low::REGISTER),
+            length: self.probe(&probe::probe_length::REGISTER),
+        };
+        let mut response = self.device.engine.translate(&self.memory, &request);
+        let mut retry = |wanted: Status, change: &dyn Fn(&mut Request, u32)| {
+            for value in 0..256u32 {
+                if response.status() == wanted {
+                    change(&mut request, value);
+                    response = self.device.engine.translate(&self.memory, &request);
+                }
+            }
+        };
+        match self.planted {
+            Planted::AnyVariant => {
+                retry(Status::EntryKey, &|request, variant| request.key = request.key & !0xff | variant)
+            }
+            Planted::AnyDomain => retry(Status::ProtectionDomain, &|request, _| request.pd ^= 1),
+            _ => {}
+        }
+        let beats = response.beats(&request);
+        let last = beats.last().expect("a response has a beat");
+        let operation = Operation::from_code(request.operation);
+        let is_ok = last.status == Status::Ok;
+        let mut addresses = Vec::new();
+        for beat in &beats {
+            addresses.extend((0..u64::from(beat.length)).map(|byte| beat.pa + byte));
+        }
+        if self.planted == Planted::WritesRefused && last.status == Status::Bounds {
+            addresses = (0..8).map(|byte| ROOM.end - 8 + byte).collect();
+        }
+        let mut bytes = 0;
+        match operation {
+            Some(Operation::LocalWrite | Operation::RemoteWrite) => {
+                let count = addresses.len() - usize::from(self.planted == Planted::ShortWrite && !addresses.is_empty());
+                for (at, address) in addresses[..count].iter().enumerate() {
+                    let _ = MemoryMut::write(&mut self.memory, *address, &[self.buffer[at]]);
+                }
+                if self.planted == Planted::WritesBeside && is_ok {
+                    let _ = MemoryMut::write(&mut self.memory, ROOM.end - 1, &[request.tag as u8]);
+                }
+            }
+            Some(Operation::LocalRead | Operation::RemoteRead) => {
+                for (at, address) in addresses.iter().enumerate() {
+                    let _ = keywalk_model::Memory::read(&self.memory, *address, &mut self.buffer[at..=at]);
+                }
+                bytes = addresses.len();
+                if self.planted == Planted::WrongRead && bytes > 0 {
+                    self.buffer[bytes - 1] ^= 0x10;
+                }
+                if self.planted == Planted::LeaksData && !is_ok {
+                    bytes = 4;
+                }
+            }
+            Some(Operation::RemoteAtomic) if is_ok => {
+                let mut old = [0; 8];
+                let _ = keywalk_model::Memory::read(&self.memory, last.pa, &mut old);
+                self.buffer[..8].copy_from_slice(&old);
+                bytes = 8;
+                let old = u64::from_le_bytes(old);
+                let value = self.pair(&probe::probe_value_low::REGISTER);
+                let atomic = if field(asked, &probe::probe_request::IS_SWAP) == 1 {
+                    Atomic::Swap { compare: self.pair(&probe::probe_compare_low::REGISTER), value }
+                } else {
+                    Atomic::Add(value)
+                };
+                let new = match atomic {
+                    Atomic::Add(_) if self.planted == Planted::LostAdd => old,
+                    Atomic::Add(value) => old.wrapping_add(value),
+                    Atomic::Swap { compare, value } if compare == old || self.planted == Planted::AlwaysSwaps => value,
+                    Atomic::Swap { .. } => old,
+                };
+                let _ = MemoryMut::write(&mut self.memory, last.pa, &new.to_le_bytes());
+            }
+            _ => {}
+        }
+        let mover = if is_ok { MoverStatus::Ok } else { MoverStatus::Refused };
+        self.set_probe(
+            &probe::probe_result::REGISTER,
+            u32::from(mover.code()) | u32::from(last.status.code()) << 8 | u32::from(!is_ok) << 16,
+        );
+        self.set_probe(&probe::probe_result_name::REGISTER, asked & 0xff_ffff);
+        self.set_probe(&probe::probe_result_bytes::REGISTER, bytes as u32);
+        self.set_probe(&probe::probe_result_cycles::REGISTER, 77);
+        let step = 1 + u64::from(self.planted == Planted::CountsTwice);
+        *self.counters.entry("requests").or_default() += step;
+        *self.counters.entry("errors").or_default() += u64::from(!is_ok);
+        if last.status.names_a_table() && self.planted != Planted::LosesEvents {
+            let mut event = [0; 16];
+            let fields = [
+                (fault::TAG, u64::from(request.tag)),
+                (fault::FUNCTION, request.function.into()),
+                (fault::STATUS, last.status.code().into()),
+                (fault::TABLE, last.table.into()),
+                (fault::HOP, last.hop.into()),
+                (fault::VA, request.va),
+            ];
+            for (field, value) in fields {
+                field.put(&mut event, value).expect("it fits");
+            }
+            self.faults.push_back(event);
+        }
+    }
+
+    fn go_work(&mut self) {
+        let name = self.probe(&probe::probe_work::REGISTER);
+        let mut wqe = [0; 64];
+        for (word, bytes) in (0..).zip(wqe.chunks_mut(4)) {
+            bytes.copy_from_slice(&self.get(PROBE_OFFSET + probe::work_offset(word)).to_le_bytes());
+        }
+        let request = WorkRequest {
+            tag: field(name, &probe::probe_work::TAG) as u16,
+            function: field(name, &probe::probe_work::FUNCTION) as u8,
+            privileged: field(name, &probe::probe_work::PRIVILEGED) == 1,
+            pd: self.probe(&probe::probe_work_pd::REGISTER),
+            qpn: self.probe(&probe::probe_work_qpn::REGISTER),
+            wqe,
+        };
+        let is_skipped = self.planted == Planted::KeepsKey && wqe[0] & 0x1f == 0x0b;
+        let status = if is_skipped { 0 } else { self.device.work(&mut self.memory, &request).status.code() };
+        self.set_probe(&probe::probe_work_result::REGISTER, status.into());
+    }
+}
+
+impl Card for ModelCard {
+    fn name(&self) -> String {
+        "the model".into()
+    }
+
+    fn read(&mut self, offset: u32) -> Result<u32, Error> {
+        if let Some(at) = offset.checked_sub(PROBE_OFFSET + BUFFER_OFFSET).filter(|at| *at < BUFFER_BYTES) {
+            let (words, _) = self.buffer[at as usize..].as_chunks();
+            return Ok(u32::from_le_bytes(words[0]));
+        }
+        if let Some(counter) = COUNTERS.iter().find(|counter| counter.offset == offset & !7) {
+            let value = self.counters.get(counter.name).copied().unwrap_or(0);
+            return Ok((value >> (8 * (offset & 4))) as u32);
+        }
+        let mailbox = self.device.mailbox_status();
+        let fixed = [
+            (regs::id::REGISTER.offset, regs::ID),
+            (regs::version::REGISTER.offset, regs::VERSION),
+            (regs::status::REGISTER.offset, 3),
+            (
+                command::REGISTERS[7].offset,
+                mailbox.status.map_or(0, |status| status.code().into()) | u32::from(self.mailbox_hangs) << 31,
+            ),
+            (command::REGISTERS[8].offset, mailbox.token.into()),
+            (PROBE_OFFSET + probe::probe_version::REGISTER.offset, probe::VERSION),
+            (PROBE_OFFSET + probe::probe_shape::REGISTER.offset, BUFFER_BYTES | 1 << 16),
+            (
+                PROBE_OFFSET + probe::probe_status::REGISTER.offset,
+                u32::from(!self.faults.is_empty()) << 3 | u32::from(self.planted == Planted::HangingRequest),
+            ),
+        ];
+        if let Some((_, value)) = fixed.iter().find(|(of, _)| *of == offset) {
+            return Ok(*value);
+        }
+        let first = PROBE_OFFSET + probe::probe_fault_0::REGISTER.offset;
+        if let (Some(word), Some(event)) = (offset.checked_sub(first).filter(|at| *at < 16), self.faults.front()) {
+            let (words, _) = event[word as usize..].as_chunks();
+            return Ok(u32::from_le_bytes(words[0]));
+        }
+        Ok(self.get(offset))
+    }
+
+    fn write(&mut self, offset: u32, value: u32) -> Result<(), Error> {
+        if let Some(at) = offset.checked_sub(PROBE_OFFSET + BUFFER_OFFSET).filter(|at| *at < BUFFER_BYTES) {
+            self.buffer[at as usize..at as usize + 4].copy_from_slice(&value.to_le_bytes());
+            return Ok(());
+        }
+        self.registers.insert(offset, value);
+        if offset == regs::table_commit::REGISTER.offset {
+            self.commit_table();
+        } else if offset == regs::key_space::REGISTER.offset {
+            self.device.engine.table_sets[0].num_mpts_log2 = field(value, &regs::key_space::NUM_MPTS_LOG2) as u8;
+        } else if offset == command::REGISTERS[6].offset {
+            self.start(value);
+        } else if offset == PROBE_OFFSET + probe::probe_go::REGISTER.offset {
+            self.go();
+        } else if offset == PROBE_OFFSET + probe::probe_work_go::REGISTER.offset {
+            self.go_work();
+        } else if offset == PROBE_OFFSET + probe::probe_fault_take::REGISTER.offset {
+            self.faults.pop_front();
+        }
+        Ok(())
+    }
+
+    fn memory(&mut self) -> Result<&mut dyn Memory, Error> {
+        Ok(&mut self.memory)
+    }
+
+    fn polls_max(&self) -> u32 {
+        10
+    }
+
+    fn pause(&mut self) {}
+}
+
+fn test(planted: Planted, seed: u64) -> Report {
+    let mut card = ModelCard::new(planted);
+    let mut seen = 0;
+    let report = self_test::run(&mut Host::new(&mut card), seed, &mut |_| seen += 1).expect("it can be tested");
+    assert_eq!(report.checks.len(), seen);
+    report
+}
+
+#[test]
+fn the_model_passes() {
+    for seed in 1..6 {
+        let report = test(Planted::Nothing, seed);
+        let failures: Vec<_> = report.checks.iter().filter(|check| check.failure.is_some()).collect();
+        assert!(failures.is_empty(), "{failures:#?}");
+        assert!(report.checks.len() > 120, "{} checks", report.checks.len());
+        let names: std::collections::HashSet<_> = report.checks.iter().map(|check| &check.name).collect();
+        assert_eq!(names.len(), report.checks.len(), "each check has a name of its own");
+        assert_eq!(report.figures.iter().map(|figure| figure.cycles).collect::<Vec<_>>(), [77, 77]);
+    }
+}
+
+#[test]
+fn every_planted_fault_is_found() {
+    for planted in FAULTS {
+        let report = test(planted, 1);
+        assert!(report.failed() > 0, "{planted:?} is not found");
+    }
+}
+
+/// A card that hangs ends the test at once, with what was waited for.
+#[test]
+fn a_card_that_hangs_ends_the_test() {
+    for (planted, expected) in
+        [(Planted::HangingMailbox, "the end of a mailbox command"), (Planted::HangingRequest, "the end of a request")]
+    {
+        let report = test(planted, 1);
+        let last = report.checks.last().expect("there are checks");
+        let failure = last.failure.as_ref().expect("it failed");
+        assert!(failure.contains(expected) && failure.contains("10 looks"), "{failure}");
+        assert_eq!(report.failed(), 1, "nothing is tried behind it");
+    }
+}
