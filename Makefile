@@ -38,10 +38,10 @@ setup-bfm:
 	@verify/tools/setup.sh --bfm
 
 # A second make, so that build/tools.mk is read after setup has written it.
-rtl shell card lint vectors test check docs bench soak coverage test-slurm witness fuzz mutants mutants-sample fpga-check: setup
+rtl shell card lint vectors test check docs bench soak coverage test-slurm witness fuzz mutants mutants-sample: setup
 	@$(MAKE) --no-print-directory do-$@
 
-synth figures: setup-synth
+synth figures fpga-check: setup-synth
 	@$(MAKE) --no-print-directory do-$@
 
 formal: setup-formal
@@ -88,11 +88,12 @@ do-check:
 	$(CARGO) clippy --workspace --all-targets --release -- -D warnings
 	$(CARGO) test --release -p keywalk-contract -p keywalk-model -p keywalk-image
 
-# Small engine, data mover and shells of three pairs of widths under Icarus Verilog with cocotbext-axi's bus models at their ports,
-# and the faults that this must find.
+# Small engine, data mover, shells of three pairs of widths and small card under Icarus Verilog with cocotbext-axi's bus models at
+# their ports, and the faults that this must find.
 BFM_SHELL := $(CARGO) run --release -p keywalk-gen -- shell
 do-test-bfm:
 	$(CARGO) run --release -p keywalk-gen -- rtl --preset small --out build/bfm/rtl
+	$(CARGO) run --release -p keywalk-gen -- card --preset small_card --out build/bfm/card
 	$(BFM_SHELL) --engine-data-bits 256 --pcie-data-bits 256 --out build/bfm/shells/shell_same
 	$(BFM_SHELL) --engine-data-bits 128 --pcie-data-bits 512 --out build/bfm/shells/shell_wider
 	$(BFM_SHELL) --engine-data-bits 512 --pcie-data-bits 256 --out build/bfm/shells/shell_narrower
@@ -180,6 +181,7 @@ do-mutants-model:
 do-fpga-check: do-rtl do-card
 	tclsh fpga/check/check.tcl
 	tclsh fpga/check/planted.tcl
+	$(CARGO) run --release -p keywalk-verify -- fit build/card --json build/fit.json
 
 # With Vivado: a card's bitstream and flash image under build/fpga/<card>/; the timing of one block by itself.
 CLOCK_MHZ ?= 250

@@ -28,6 +28,7 @@ cd $root
 source $root/fpga/tcl/common.tcl
 source $here/commands.tcl
 source $here/vivado.tcl
+source $here/design.tcl
 
 # Reads JSON: objects become dictionaries, arrays lists, everything else its text.
 proc json {text} {
@@ -161,8 +162,18 @@ proc bitstream {card out args} {
         [concat [list card=$card design=$::design out=$out] [lrange $args 1 end]]]
 }
 
+# A run of ooc.tcl likewise.
+proc out_of_context {card out state args} {
+    vivado::reset {*}$::everything
+    foreach {name value} $state {
+        set ::vivado::state($name) $value
+    }
+    return [run_script fpga/tcl/ooc.tcl [concat [list card=$card rtl=$::rtl out=$out] $args]]
+}
+
 # Everything that is asked of a card; gives the row of the table, or an error with the reason.
 proc check_card {card out} {
+    global rtl design
     set facts [keywalk::read_card fpga/cards/$card.toml sources]
     expect {[lsearch -exact $::vivado::parts [dict get $facts part]] >= 0} {part [dict get $facts part] is not known}
     expect {[string match "xilinx.com:a$card:*" [dict get $facts board_part]]} {board part [dict get $facts board_part] is of another card}
@@ -180,9 +191,16 @@ proc check_card {card out} {
     lassign [bitstream $card $out {}] code said
     expect {$code == 0} {$said}
     array set state [array get ::vivado::state]
-    foreach file [list keywalk_$card.bit keywalk_$card.mcs synthesised.dcp placed.dcp routed.dcp timing.rpt utilization.rpt] {
+    foreach file [list keywalk_$card.bit keywalk_$card.mcs synthesised.dcp placed.dcp routed.dcp timing.rpt utilization.rpt \
+        bus_skew.rpt cdc.rpt methodology.rpt drc.rpt] {
         expect {[file exists $out/$card/$file]} {$file was not written}
     }
+    check_block_design 250
+    check_crossings
+    check_exceptions
+    check_directives default
+    check_inputs $out/$card [concat [list fpga/cards/$card.toml constraints/$card.xdc $design/manifest.json] \
+        [glob -directory fpga/tcl *.tcl]]
     set row [list $card [dict get $facts part]]
     lappend row [dict get $state(counts) commands] [dict get $state(counts) cells] [dict get $state(counts) connections]
     lappend row [dict get $state(counts) pins] [dict get $state(counts) clocks] [dict get $state(counts) exceptions]
@@ -251,6 +269,8 @@ proc check_card {card out} {
     foreach strategy {explore quick} {
         lassign [bitstream $card $out {} strategy=$strategy clock_mhz=200] code said
         expect {$code == 0 && "synth_design" in $::vivado::state(called)} {other options did not start anew: $said}
+        check_block_design 200
+        check_directives $strategy
     }
     lassign [bitstream $card $out {version 2022.2} strategy=quick clock_mhz=200] code said
     expect {$code == 0 && "synth_design" in $::vivado::state(called)} {another version of Vivado did not start anew: $said}
@@ -260,6 +280,8 @@ proc check_card {card out} {
     expect {$code == 1 && [string match "*timing is not met*" $said]} {a negative slack did not stop the run: $said}
     expect {![file exists $out/$card/keywalk_$card.bit] && ![file exists $out/$card/keywalk_$card.mcs]} \
         {there is a bitstream though timing is not met}
+    lassign [bitstream $card $out {hold_slack -0.01}] code said
+    expect {$code == 1 && [string match "*timing is not met*" $said]} {a negative slack of hold did not stop the run: $said}
     foreach {other argument reason} {
         {} strategy=fast {strategy `fast` is unknown}
         {} clock_mhz=fast {clock_mhz is `fast`}
@@ -285,13 +307,25 @@ proc check_card {card out} {
 
     # A block out of context.
     foreach block {tlb keywalk} {
-        vivado::reset {*}$::everything
-        lassign [run_script fpga/tcl/ooc.tcl [list block=$block card=$card rtl=$::rtl out=$out]] code said
+        lassign [out_of_context $card $out {} block=$block] code said
         expect {$code == 0} {block $block out of context: $said}
         expect {[dict get $::vivado::state(counts) clocks] == 1} {block $block has no clock}
+        expect {[option_of synth_design -part] eq [dict get $facts part]} \
+            {block $block is synthesised for [option_of synth_design -part]}
+        expect {[option_of create_clock -period] == 4} {the clock of block $block has [option_of create_clock -period] ns}
+        check_directives default
+        check_inputs $out/ooc/$card/$block [concat [list fpga/cards/$card.toml $rtl/manifest.json] [glob -directory fpga/tcl *.tcl]]
     }
-    vivado::reset {*}$::everything
-    lassign [run_script fpga/tcl/ooc.tcl [list block=none card=$card rtl=$::rtl out=$out]] code said
+    lassign [out_of_context $card $out {} block=tlb] code said
+    expect {$code == 0 && "synth_design" ni $::vivado::state(called)} {the second run out of context did not go on: $said}
+    lassign [out_of_context $card $out {} block=tlb clock_mhz=300 strategy=explore] code said
+    expect {$code == 0 && "synth_design" in $::vivado::state(called)} {other options out of context did not start anew: $said}
+    expect {abs([option_of create_clock -period] - 1000.0 / 300) < 0.001} \
+        {300 MHz have a period of [option_of create_clock -period] ns}
+    check_directives explore
+    lassign [out_of_context $card $out {slack -0.25} block=tlb] code said
+    expect {$code == 1 && [string match "*timing is not met*" $said]} {a negative slack out of context did not stop the run: $said}
+    lassign [out_of_context $card $out {} block=none] code said
     expect {$code == 1 && [string match "*blocks are*tlb*" $said]} {an unknown block did not stop the run: $said}
     return [concat $row passed]
 }

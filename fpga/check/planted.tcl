@@ -128,6 +128,36 @@ set faults {
     {a crossing of an unknown module} design/keywalk_shell.tcl {-ref level_crossing} {-ref level_cross} {there is no module}
     {constraints of a crossing that are missing} design/keywalk_shell.tcl {level_crossing.xdc} {level_cross.xdc} {does not exist}
     {a module of another name} design/manifest.json {"name": "keywalk_probed_card"} {"name": "keywalk_probed_cart"} {there is no module}
+
+    {a slack of hold that is not looked at} fpga/tcl/common.tcl {setup max hold min} {setup max hold max} {a negative slack of hold}
+    {timing out of context that is not looked at} fpga/tcl/ooc.tcl {keywalk::step timing { keywalk::check_timing }} {}
+        {a negative slack out of context}
+    {another part out of context} fpga/tcl/ooc.tcl {-part $part -mode} {-part xcu50-fsvh2104-2-e -mode} {is synthesised for}
+    {another clock out of context} fpga/tcl/ooc.tcl {1000.0 / $clock_mhz} {1000 / $clock_mhz} {300 MHz have a period of}
+    {a checkpoint of other options out of context} fpga/tcl/ooc.tcl {keywalk::inputs $options} {keywalk::inputs {}}
+        {other options out of context did not start anew}
+    {a checkpoint of other constraints} fpga/tcl/bitstream.tcl {[list $card_file $xdc} {[list $card_file} {would not start anew}
+    {a checkpoint of other scripts} fpga/tcl/bitstream.tcl {[lsort [glob -directory [file dirname [info script]] *.tcl]]} {{}}
+        {would not start anew}
+    {a strategy that is not used} fpga/tcl/common.tcl {[directives $strategy] break} {[directives default] break} {strategy explore has}
+    {a clock that is not used} fpga/tcl/block_design.tcl {OUT_FREQ $clock_mhz} {OUT_FREQ 250} {the engine's clock is not 200}
+    {a report that is missing} fpga/tcl/bitstream.tcl {report_cdc -details} {# report_cdc} {cdc.rpt was not written}
+    {a reset of the other polarity} fpga/tcl/block_design.tcl {POLARITY ACTIVE_LOW} {POLARITY ACTIVE_HIGH} {is not active low}
+    {a BAR of another size} fpga/tcl/block_design.tcl {pf0_bar0_scale Kilobytes} {pf0_bar0_scale Megabytes} {BAR 0 has}
+    {a BAR that leads elsewhere} fpga/tcl/block_design.tcl {pciebar2axibar_0 0x0000000000000000} {pciebar2axibar_0 0x0000000000010000}
+        {BAR 0 leads to}
+    {registers elsewhere} fpga/tcl/block_design.tcl {assign_bd_address -offset 0x0} {assign_bd_address -offset 0x8000} {registers are at}
+    {a part of host memory} fpga/tcl/block_design.tcl {-range 0x00010000000000000000} {-range 4G} {does not reach all of host memory}
+    {addresses that are moved} fpga/tcl/block_design.tcl {axibar2pciebar_0 0x0000000000000000} {axibar2pciebar_0 0x0000000100000000}
+        {are not those of the bus}
+    {crossings that are not read} fpga/tcl/bitstream.tcl {        source $crossings} {} {has no set_}
+    {a module of crossings that is not read} design/keywalk_shell.tcl {read_xdc -ref reset_link} {# } {of reset_link has no set_}
+    {a crossing without its delay} design/level_crossing.xdc {set_max_delay} {# } {of level_crossing has no set_max_delay}
+    {a crossing that may take long} design/level_crossing.xdc {$from_clock_period} {100 ;#} {may take}
+    {a pointer whose bits may be far apart} design/async_fifo_4x2.xdc {set_bus_skew} {# } {has no set_bus_skew}
+    {a clock that is not looked at} constraints/u55c.xdc {# PCIe.} {set_false_path -from [get_ports system_clock_clk_p] ;#}
+        {is about the clock}
+    {no pull-up at PERST#} constraints/u55c.xdc { PULLTYPE PULLUP} {} {PULLTYPE of port:pcie_perst_n}
 }
 
 set folder [file join $root build fpga-planted-[pid]]

@@ -120,7 +120,7 @@ proc vivado::reset {modules attributes registers} {
     variable state
     array unset state
     array set state {project {} part {} design {} bd {} cells {} ports {} validated 0 top {} scope {} clocks {} properties {} counts {}}
-    array set state {nets {} links {} addresses {} files {} constraints {} called {} slack 0.125 boards_installed 1 parts_installed 1 version 2023.2}
+    array set state {nets {} links {} addresses {} files {} constraints {} called {} calls {} exceptions {} slack 0.125 hold_slack 0.0625 boards_installed 1 parts_installed 1 version 2023.2}
     set state(modules) $modules
     set state(attributes) $attributes
     set state(registers) $registers
@@ -178,6 +178,7 @@ proc vivado::call {name args} {
     if {[llength [info procs ::vivado::do_$name]] == 0} {
         error "the stand-in does not know what $name does"
     }
+    lappend state(calls) [list $name $options $positional]
     return [do_$name $options $positional]
 }
 
@@ -401,7 +402,7 @@ proc vivado::do_get_property {options positional} {
     foreach {name object} $positional break
     foreach {class item} [object get_property $object] break
     switch -exact -- $class,$name {
-        path,SLACK { return $state(slack) }
+        path,SLACK { return [expr {$item eq "min" ? $state(hold_slack) : $state(slack)}] }
         clock,PERIOD { return 4.000 }
     }
     error "property $name of $item: there is no such property"
@@ -689,7 +690,7 @@ proc vivado::do_assign_bd_address {options positional} {
     if {[reached bd_intf_pin:$from] ne "bd_intf_pin:$target"} {
         error "$from does not reach $target"
     }
-    dict set state(addresses) $from $to
+    dict set state(addresses) $from [list $to [option $options -offset] [option $options -range]]
 }
 # The slave that a master reaches, through converters.
 proc vivado::reached {object} {
@@ -943,8 +944,9 @@ proc vivado::do_create_clock {options positional} {
     dict set state(properties) $class:$name PERIOD [dict get $options -period]
     count clocks
 }
-# Ends of a path are objects, and there are some.
-proc vivado::ends {what options} {
+# Ends of a path are objects, and there are some; what is asked of them is remembered, by module, command and end.
+proc vivado::ends {what options {value 0}} {
+    variable state
     set ends 0
     foreach name {-from -to} {
         if {[dict exists $options $name]} {
@@ -953,7 +955,10 @@ proc vivado::ends {what options} {
                 error "$what $name has no object"
             }
             foreach object [dict get $options $name] {
-                object "$what $name" $object
+                set end [lindex [object "$what $name" $object] 1]
+                if {$name eq "-to" || $state(scope) eq ""} {
+                    dict set state(exceptions) $state(scope) $what [string map {_reg/ / _reg {}} $end] $value
+                }
             }
         }
     }
@@ -966,13 +971,13 @@ proc vivado::do_set_false_path {options positional} {
     ends set_false_path $options
 }
 proc vivado::do_set_max_delay {options positional} {
-    ends set_max_delay $options
+    ends set_max_delay $options [lindex $positional 0]
     if {![string is double -strict [lindex $positional 0]]} {
         error "set_max_delay: `[lindex $positional 0]` is no time"
     }
 }
 proc vivado::do_set_bus_skew {options positional} {
-    ends set_bus_skew $options
+    ends set_bus_skew $options [lindex $positional 0]
     if {![string is double -strict [lindex $positional 0]]} {
         error "set_bus_skew: `[lindex $positional 0]` is no time"
     }
@@ -990,7 +995,7 @@ foreach report {report_timing_summary report_utilization report_bus_skew report_
 }
 proc vivado::do_get_timing_paths {options positional} {
     need design
-    return path:worst
+    return path:[option $options -delay_type max]
 }
 proc vivado::do_write_checkpoint {options positional} {
     need design

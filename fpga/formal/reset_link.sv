@@ -18,6 +18,15 @@
     reg f_was_drained = 1'b0;
     always @(posedge pcie_clock) {f_was_acknowledged, f_was_drained} <= {ack_q, drained};
 
+    // Whether pointers of a side may have moved since its halves were emptied, and what the other side sees of that: a
+    // synchroniser like that of a pointer.
+    reg f_pcie_moved = 1'b0, f_engine_moved = 1'b0;
+    reg [2:0] f_pcie_seen = 3'd0, f_engine_seen = 3'd0;
+    always @(posedge pcie_clock) f_pcie_moved <= !pcie_clear;
+    always @(posedge engine_clock) f_engine_moved <= !engine_clear && (f_engine_moved || engine_up);
+    always @(posedge engine_clock) f_pcie_seen <= {f_pcie_seen[1:0], f_pcie_moved};
+    always @(posedge pcie_clock) f_engine_seen <= {f_engine_seen[1:0], f_engine_moved};
+
     always @* begin
         four_phases: assert ((f_edges & (f_edges - 1'b1)) == 0);
         engine_is_stopped_while_the_other_is_emptied: assert (!(pcie_clear && engine_up));
@@ -31,6 +40,13 @@
         pcie_settles: assert (pcie_settle_q == (f_waited > 4'd7 ? 3'd7 : f_waited[2:0]) || (f_was_acknowledged && !ack_q));
         settled: assert (!(f_was_acknowledged && !ack_q) || f_waited > 4'd7);
         drained_first: assert (!(f_was_acknowledged && !ack_q) || f_was_drained);
+        pcie_rests: assert (!ack_q || !f_pcie_moved);
+        engine_rests: assert (!run_q || engine_works_q || !f_engine_moved);
+        pcie_rest_is_seen: assert (({ack_at_engine_stage_2, ack_at_engine_stage_1, ack_at_engine_stage_0} & f_pcie_seen) == 3'd0);
+        engine_rest_is_seen: assert (!ack_q
+            || ({run_at_pcie_stage_2, run_at_pcie_stage_1, run_at_pcie_stage_0} & f_engine_seen) == 3'd0);
+        engine_begins_with_the_others_pointers_at_zero: assert (!(engine_clear || (run_q && ack_q)) || f_pcie_seen == 3'd0);
+        pcie_begins_with_the_others_pointers_at_zero: assert (!(run_at_pcie_q && ack_q) || f_engine_seen == 3'd0);
         reset_of_the_port: assert (pcie_reset_n || !port_reset_n);
     end
 

@@ -16,7 +16,8 @@
 //! | `pcie_up` | PCIe | requests and answers may pass |
 //!
 //! 1. The engine side's reset, or `wish`, takes `run` and `engine_up` down, once `ack` is low.
-//! 2. The PCIe side sees `run` low: `pcie_up` falls, `ack` rises and empties its halves.
+//! 2. The PCIe side sees `run` low and empties its halves; `pcie_up` falls and `ack` rises. The halves are empty when `ack` is on
+//!    its way, so that the other side has seen their pointers at zero by the time it hears of it, however slow this clock is.
 //! 3. The engine side sees `ack`, empties its own halves (`engine_clear`) for `SETTLE_CYCLES`, and sets `run` when its
 //!    reset and `wish` have gone.
 //! 4. The PCIe side sees `run`, waits `SETTLE_CYCLES` more and until the port has drained, drops `ack`, and works.
@@ -207,7 +208,7 @@ impl Logic for ResetLink {
         self.pcie_works.d.next =
             self.pcie_own_n.val() & !self.wishes.val() & !self.acknowledges.val() & !self.asked.val();
         self.pcie_up.next = self.pcie_works.q.val();
-        self.pcie_clear.next = self.acknowledges.val();
+        self.pcie_clear.next = self.asked.val() | self.acknowledges.val();
     }
 }
 

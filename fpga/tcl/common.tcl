@@ -11,6 +11,7 @@ namespace eval keywalk {
         clock.system_p clock.system_n clock.system_iostandard clock.system_mhz clock.others
         configuration.rate configuration.voltage
         configuration.flash_interface configuration.flash_megabytes configuration.flash_offset
+        resources.luts resources.registers resources.block_rams resources.ultra_rams
     }
     variable card_hbm_keys {hbm.cattrip hbm.cattrip_iostandard}
 }

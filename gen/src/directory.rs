@@ -29,6 +29,19 @@ pub enum InstallError {
         /// Why it failed.
         error: std::io::Error,
     },
+    /// The files of another design would be removed.
+    #[error(
+        "`{}` holds what keywalk-gen made of {found}, not of {made}; choose another directory with --out, or remove it",
+        path.display()
+    )]
+    OtherDesign {
+        /// The directory.
+        path: PathBuf,
+        /// What is there.
+        found: String,
+        /// What was to be written.
+        made: String,
+    },
     /// A file of somebody else would be replaced.
     #[error(
         "`{}` exists and was not made by keywalk-gen; move it away or choose another directory with --out",
@@ -52,6 +65,27 @@ fn earlier_files(directory: &Path) -> BTreeSet<String> {
     // A name with a path in it would reach outside of the directory.
     let is_plain = |name: &String| Path::new(name).file_name().is_some_and(|plain| plain.to_str() == Some(name));
     index.map(|index| index.files.into_iter().map(|file| file.name).filter(is_plain).collect()).unwrap_or_default()
+}
+
+/// What a manifest is about.
+fn design_of(manifest: &str) -> String {
+    #[derive(serde::Deserialize)]
+    struct Design {
+        top: Option<String>,
+    }
+    let top = serde_json::from_str(manifest).ok().and_then(|design: Design| design.top);
+    top.map_or_else(|| "documents".into(), |top| format!("`{top}`"))
+}
+
+/// Refuses a directory with the files of another design: those of an earlier run that are not made any more are removed.
+fn check_design(directory: &Path, earlier: &BTreeSet<String>, files: &[File]) -> Result<(), InstallError> {
+    let new = files.last().map(|(_, text)| text.as_str()).unwrap_or_default();
+    let old = fs::read_to_string(directory.join(manifest::FILE)).unwrap_or_default();
+    let (found, made) = (design_of(&old), design_of(new));
+    if earlier.is_empty() || found == made {
+        return Ok(());
+    }
+    Err(InstallError::OtherDesign { path: directory.into(), found, made })
 }
 
 /// Whether a file may be replaced: it is listed in the manifest of an earlier run, it is the manifest of one, it
@@ -100,6 +134,7 @@ pub fn install(directory: &Path, files: &[File]) -> Result<(), InstallError> {
         return fs::rename(&complete, directory).map_err(at("create directory", directory));
     }
     let earlier = earlier_files(directory);
+    check_design(directory, &earlier, files)?;
     for (name, text) in files {
         let path = directory.join(name);
         if !may_replace(&path, name, text, &earlier) {

@@ -202,7 +202,7 @@ const RESETS: &str = "
 | --- | --- | --- |
 | `engine_aresetn` (in) | the link alone, of no clock, of any length | the engine's side is to be reset |
 | `pcie_aresetn` (in) | the link and what speaks to the PCIe IP, of `pcie_aclk` | the IP is in reset |
-| `keywalk_aresetn` (out) | the engine, `register_master`, `width_converter` | the link is down, for whatever reason |
+| `keywalk_aresetn` (out) | the engine, the data mover and the blocks of a card, `register_master`, `width_converter` | the link is down, for whatever reason |
 | `port_reset_n` | `host_port`, `register_port`, `interrupt_port` | the IP is in reset, and some cycles after |
 | `engine_clear`, `pcie_clear` (high) | the queues' halves of either side | both sides are stopped, see below |
 

@@ -9,6 +9,7 @@ use keywalk_gen::card::{self, Card, CardConfig, CardError, FILE_LIST, generate};
 use keywalk_gen::{directory, presets, probed_card};
 use serde_json::Value;
 
+#[path = "tools/lint.rs"]
 mod tools;
 
 fn config(preset: &str) -> CardConfig {
@@ -125,5 +126,18 @@ fn every_port_of_a_part_is_connected() {
                 assert!(is_connected, "{config:?}: {}.{}", instance.name, port.name);
             }
         }
+    }
+}
+
+#[test]
+fn the_block_diagram_of_the_readme_is_that_of_the_design() {
+    let readme = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../README.md")).unwrap();
+    let (_, rest) = readme.split_once("<!-- card -->\n").unwrap();
+    let (shown, _) = rest.split_once("<!-- card end -->").unwrap();
+    let diagram = format!("```mermaid\n{}```\n", made(&config("card")).diagram());
+    assert!(shown == diagram, "README.md shows another block diagram than `keywalk-gen docs` writes:\n{diagram}");
+    // Every part is in it.
+    for part in ["engine", "mover", "request_fork", "memory_arbiter", "register_split", "host_port", "reset_link"] {
+        assert!(shown.contains(&format!(" {part}\n")) || shown.contains(&format!(" {part} ")), "{part} is missing");
     }
 }

@@ -44,18 +44,16 @@ fn without_arguments_the_default_goes_to_build_rtl() {
         assert!(text.contains(word), "no {word:?} in\n{text}");
     }
     let names = names(&folder.path().join("build/rtl"));
-    let documents =
-        ["keywalk.f", "keywalk_mover.f", "keywalk_regs.h", "keywalk_regs.rs", "manifest.json", "registers.md"];
-    assert_eq!(
-        names.iter().filter(|name| !name.ends_with(".v")).collect::<Vec<_>>(),
-        documents.iter().collect::<Vec<_>>()
-    );
+    let lists = ["keywalk.f", "keywalk_mover.f", "keywalk_probe.f"];
+    let documents = lists.into_iter().chain(["keywalk_regs.h", "keywalk_regs.rs", "manifest.json", "registers.md"]);
+    assert_eq!(names.iter().filter(|name| !name.ends_with(".v")).collect::<Vec<_>>(), documents.collect::<Vec<_>>());
     let read = |name: &str| fs::read_to_string(folder.path().join("build/rtl").join(name)).unwrap();
-    let (engine, mover) = (read("keywalk.f"), read("keywalk_mover.f"));
-    assert_eq!(engine.lines().last(), Some("keywalk.v"));
-    assert_eq!(mover.lines().last(), Some("keywalk_mover.v"));
-    // Every file is in a list, some in both.
-    let mut listed: Vec<&str> = engine.lines().chain(mover.lines()).collect();
+    let texts = lists.map(read);
+    for (list, text) in lists.iter().zip(&texts) {
+        assert_eq!(text.lines().last(), Some(list.replace(".f", ".v").as_str()));
+    }
+    // Every file is in a list, some in several.
+    let mut listed: Vec<&str> = texts.iter().flat_map(|text| text.lines()).collect();
     listed.sort_unstable();
     listed.dedup();
     assert_eq!(listed, names.iter().filter(|name| name.ends_with(".v")).collect::<Vec<_>>());
@@ -191,6 +189,21 @@ fn a_file_of_somebody_else_is_never_overwritten() {
         assert!(text.contains(name) && text.contains("was not made by keywalk-gen"), "{text}");
         assert_eq!(content(&out), BTreeMap::from([(name.to_owned(), b"mine".to_vec())]));
         fs::remove_file(out.join(name)).unwrap();
+    }
+}
+
+#[test]
+fn the_files_of_another_design_are_never_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let kinds = [("rtl", "of `keywalk`"), ("shell", "of `keywalk_shell`"), ("docs", "of documents")];
+    for (kind, found) in kinds {
+        succeed(folder.path(), &[kind, "--out", kind]);
+        let before = content(&folder.path().join(kind));
+        for (other, made) in kinds.into_iter().filter(|(other, _)| *other != kind) {
+            let text = fail(folder.path(), &[other, "--out", kind], 1);
+            assert!(text.contains(found) && text.contains(made), "{text}");
+            assert!(content(&folder.path().join(kind)) == before, "{other} has changed {kind}");
+        }
     }
 }
 

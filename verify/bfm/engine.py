@@ -103,7 +103,62 @@ class TableMemory:
         return bytes(page[offset : offset + length])
 
 
-class Engine:
+class RegisterAccess:
+    """What is done through the registers, whatever is in front of them: needs `lite` and `registers`."""
+
+    async def read(self, register):
+        return await self.read_at(self.registers.offset(register))
+
+    async def read_at(self, offset):
+        return await with_timeout(self.lite.read_dword(offset), PATIENCE_NS, "ns")
+
+    async def write(self, register, word):
+        await with_timeout(self.lite.write_dword(self.registers.offset(register), word), PATIENCE_NS, "ns")
+
+    async def counter(self, name):
+        offset = self.registers.values[f"COUNTER_{name}_OFFSET"]
+        low = await self.read_at(offset)
+        return low | await self.read_at(offset + 4) << 32
+
+    async def wait_until_ready(self):
+        while not self.registers.get("STATUS", "READY", await self.read("STATUS")):
+            pass
+
+    async def set_tables(self, reader):
+        """Tells table set 0 of the tables that a reader of the witness has, and the switches."""
+        word = self.registers.word
+        for code, table in reader.set.tables.items():
+            await self.write("TABLE_SELECT", word("TABLE_SELECT", table=code, table_set=0))
+            geometry = word(
+                "TABLE_GEOMETRY",
+                hop_num=table.hop,
+                ba_pg_sz=table.ba_pg_sz,
+                buf_pg_sz=table.buf_pg_sz,
+                entry_bytes_log2=table.entry_bytes.bit_length() - 1,
+                bt_num=table.bt_num,
+            )
+            await self.write("TABLE_GEOMETRY", geometry)
+            await self.write("TABLE_OBJECT_COUNT", table.object_count)
+            await self.write("TABLE_COMMIT", 1)
+            for slot, base in table.bt0.items():
+                await self.write("BT0_LOW", base & 0xFFFF_FFFF)
+                await self.write("BT0_HIGH", base >> 32)
+                await self.write("BT0_COMMIT", word("BT0_COMMIT", slot=slot, valid=1))
+        key_space = word(
+            "KEY_SPACE",
+            num_mpts_log2=reader.set.num_mpts.bit_length() - 1,
+            page_shift_base=reader.set.page_shift_base - 12,
+            table_set=0,
+        )
+        await self.write("KEY_SPACE", key_space)
+        switches = reader.switches
+        names = ["atomic_shape_check", "zero_entry_literal", "index_check", "alignment_check", "hold_mode"]
+        control = {name: int(getattr(switches, name)) for name in names}
+        await self.write("CONTROL", word("CONTROL", **control))
+        await self.write("MERGE_BYTES_MAX", min(switches.merge_bytes_max, 0xFFFF_FFFF))
+
+
+class Engine(RegisterAccess):
     """The engine and a bus model at each of its ports."""
 
     def __init__(self, dut, seed):
@@ -144,55 +199,12 @@ class Engine:
             await RisingEdge(self.dut.aclk)
         self.dut.aresetn.value = 1
         await RisingEdge(self.dut.aclk)
-        while not self.registers.get("STATUS", "READY", await self.read("STATUS")):
-            pass
-
-    async def read(self, register):
-        return await self.read_at(self.registers.offset(register))
-
-    async def read_at(self, offset):
-        return await with_timeout(self.lite.read_dword(offset), PATIENCE_NS, "ns")
-
-    async def write(self, register, word):
-        await with_timeout(self.lite.write_dword(self.registers.offset(register), word), PATIENCE_NS, "ns")
-
-    async def counter(self, name):
-        offset = self.registers.values[f"COUNTER_{name}_OFFSET"]
-        low = await self.read_at(offset)
-        return low | await self.read_at(offset + 4) << 32
+        await self.wait_until_ready()
 
     async def set_up(self, reader):
         """Tells table set 0 of the tables that a reader of the witness has, and the switches."""
-        word, self.memory.memory = self.registers.word, reader.memory
-        for code, table in reader.set.tables.items():
-            await self.write("TABLE_SELECT", word("TABLE_SELECT", table=code, table_set=0))
-            geometry = word(
-                "TABLE_GEOMETRY",
-                hop_num=table.hop,
-                ba_pg_sz=table.ba_pg_sz,
-                buf_pg_sz=table.buf_pg_sz,
-                entry_bytes_log2=table.entry_bytes.bit_length() - 1,
-                bt_num=table.bt_num,
-            )
-            await self.write("TABLE_GEOMETRY", geometry)
-            await self.write("TABLE_OBJECT_COUNT", table.object_count)
-            await self.write("TABLE_COMMIT", 1)
-            for slot, base in table.bt0.items():
-                await self.write("BT0_LOW", base & 0xFFFF_FFFF)
-                await self.write("BT0_HIGH", base >> 32)
-                await self.write("BT0_COMMIT", word("BT0_COMMIT", slot=slot, valid=1))
-        key_space = word(
-            "KEY_SPACE",
-            num_mpts_log2=reader.set.num_mpts.bit_length() - 1,
-            page_shift_base=reader.set.page_shift_base - 12,
-            table_set=0,
-        )
-        await self.write("KEY_SPACE", key_space)
-        switches = reader.switches
-        names = ["atomic_shape_check", "zero_entry_literal", "index_check", "alignment_check", "hold_mode"]
-        control = {name: int(getattr(switches, name)) for name in names}
-        await self.write("CONTROL", word("CONTROL", **control))
-        await self.write("MERGE_BYTES_MAX", min(switches.merge_bytes_max, 0xFFFF_FFFF))
+        self.memory.memory = reader.memory
+        await self.set_tables(reader)
 
     async def send(self, stream, **values):
         await self.streams[stream].send(AxiStreamFrame([self.layouts.pack(stream, values)]))

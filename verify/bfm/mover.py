@@ -7,13 +7,13 @@ import json
 import logging
 import os
 import random
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import cocotb
 from buses import HostMemory, axi_channels, stall
 from cocotb.clock import Clock
-from cocotb.triggers import ClockCycles, with_timeout
+from cocotb.triggers import ClockCycles, Timer, with_timeout
 from cocotbext.axi import AxiBus, AxiSlave, AxiStreamBus, AxiStreamFrame, AxiStreamSink, AxiStreamSource
 from engine import Layouts
 
@@ -113,15 +113,73 @@ def _atomic(job, segments, is_hit, refused, memory):
     return OK, Packet(list(old), False)
 
 
-@dataclass
-class Outcomes:
-    """What a batch of jobs must bring: completions by path, each in order, and packets in order."""
+class Moves:
+    """Data that is moved, and its outcome: needs `streams`, `layouts`, `beat_bytes`, `memory` and `reference`."""
 
-    completions: dict = field(default_factory=dict)
-    packets: list = field(default_factory=list)
+    def put(self, stream, **values):
+        self.streams[stream].send_nowait(AxiStreamFrame([self.layouts.pack(stream, values)]))
+
+    async def take(self, stream):
+        frame = await with_timeout(self.streams[stream].recv(compact=False), PATIENCE_NS, "ns")
+        return frame if stream == "m_axis_rd" else self.layouts.unpack(stream, frame.tdata[0])
+
+    def offer_data(self, job):
+        """Payload or operands of a job."""
+        if job.operation in WRITES:
+            # A packet without bytes is a beat without bytes.
+            frame = AxiStreamFrame(job.payload) if job.payload else AxiStreamFrame(b"\xee", tkeep=[0])
+            self.streams["s_axis_wr"].send_nowait(frame)
+        if job.operation == REMOTE_ATOMIC:
+            operands = {"is_swap": int(job.is_swap), "value": job.value, "compare": job.compare}
+            self.put("s_axis_atomic", **operands)
+
+    async def check(self, outcomes):
+        """Waits for outcomes (tag, function, job, status, packet), and compares them, packets and every byte of memory."""
+        completions = {}
+        for tag, function, job, status, _ in outcomes:
+            # Writes end in order, atomics do, and all else does.
+            path = WRITES if job.operation in WRITES else job.operation == REMOTE_ATOMIC
+            completions.setdefault(path, []).append((tag, function, status, job.status))
+        await cocotb.start_soon(self.check_completions(completions, len(outcomes)))
+        packets = [packet for *_, packet in outcomes if packet]
+        for number, packet in enumerate(packets):
+            self.check_packet(number, packet, await self.take("m_axis_rd"))
+        await Timer(200, "ns")
+        left = {name: stream.count() for name, stream in self.streams.items() if not stream.empty()}
+        left.pop("m_axis_fault", None)
+        assert not left, f"in the queues of ports at the end: {left}"
+        self.memory.compare(self.reference)
+
+    async def check_completions(self, expected, count):
+        """Completions by path, each in order, and reports where they can be seen."""
+        for _ in range(count):
+            completion = await self.take("m_axis_cpl")
+            found = tuple(completion[name] for name in ("tag", "function", "status", "refusal"))
+            path = next((path for path in expected.values() if path and path[0][0] == found[0]), None)
+            assert path, f"completion {found}; next are {[path[:1] for path in expected.values()]}"
+            wanted = path.pop(0)
+            assert found == wanted, f"completion {found}, expected {wanted}"
+            if "m_axis_done" in self.streams:
+                done = await self.take("m_axis_done")
+                assert (done["tag"], done["function"]) == found[:2], f"done {done} with completion {found}"
+
+    def check_packet(self, number, packet, frame):
+        length = len(packet.content)
+        beats = max(1, -(-length // self.beat_bytes))
+        if packet.ends_late and length % self.beat_bytes == 0:
+            beats += 1
+        total = beats * self.beat_bytes
+        where = f"packet {number}, {length} bytes"
+        assert len(frame.tdata) == total, f"{where}: {len(frame.tdata) // self.beat_bytes} beats, expected {beats}"
+        assert frame.tkeep == [1] * length + [0] * (total - length), f"{where}: TKEEP {frame.tkeep}"
+        bad = [0] * (total - self.beat_bytes) + [int(packet.is_bad)] * self.beat_bytes
+        assert frame.tuser == bad, f"{where}: TUSER {frame.tuser[:: self.beat_bytes]}, bad {packet.is_bad}"
+        for position, wanted in enumerate(packet.content):
+            found = frame.tdata[position]
+            assert wanted in (None, found), f"{where}: byte {position} is {found:#04x}, expected {wanted:#04x}"
 
 
-class Mover:
+class Mover(Moves):
     """The mover, a bus model at each of its ports, and memory with its reference."""
 
     def __init__(self, dut, seed):
@@ -186,63 +244,10 @@ class Mover:
         for number, (pa, length, status) in enumerate(beats):
             ends = {"first": int(number == 0), "last": int(number + 1 == len(beats))}
             self.put("s_axis_rsp", pa=pa, length=length, status=status, segment=number, **ends, **name)
-        if job.operation in WRITES:
-            # A packet without bytes is a beat without bytes.
-            frame = AxiStreamFrame(job.payload) if job.payload else AxiStreamFrame(b"\xee", tkeep=[0])
-            self.streams["s_axis_wr"].send_nowait(frame)
-        if job.operation == REMOTE_ATOMIC:
-            operands = {"is_swap": int(job.is_swap), "value": job.value, "compare": job.compare}
-            self.put("s_axis_atomic", **operands)
+        self.offer_data(job)
         return tag, function
-
-    def put(self, stream, **values):
-        self.streams[stream].send_nowait(AxiStreamFrame([self.layouts.pack(stream, values)]))
-
-    async def take(self, stream):
-        frame = await with_timeout(self.streams[stream].recv(compact=False), PATIENCE_NS, "ns")
-        return frame if stream == "m_axis_rd" else self.layouts.unpack(stream, frame.tdata[0])
 
     async def run(self, jobs):
         """Offers jobs, and compares outcomes, packets and every byte of memory."""
-        outcomes = Outcomes()
-        for job in jobs:
-            tag, function = self.offer(job)
-            status, packet = carry_out(job, self.reference)
-            # Writes end in order, atomics do, and all else does.
-            path = WRITES if job.operation in WRITES else job.operation == REMOTE_ATOMIC
-            outcomes.completions.setdefault(path, []).append((tag, function, status, job.status))
-            if packet:
-                outcomes.packets.append(packet)
-        await cocotb.start_soon(self.check_completions(outcomes.completions, len(jobs)))
-        for number, packet in enumerate(outcomes.packets):
-            self.check_packet(number, packet, await self.take("m_axis_rd"))
-        await ClockCycles(self.dut.aclk, 40)
-        left = {name: stream.count() for name, stream in self.streams.items() if not stream.empty()}
-        assert not left, f"in the queues of ports at the end: {left}"
-        self.memory.compare(self.reference)
-
-    async def check_completions(self, expected, count):
-        for _ in range(count):
-            completion = await self.take("m_axis_cpl")
-            found = tuple(completion[name] for name in ("tag", "function", "status", "refusal"))
-            path = next((path for path in expected.values() if path and path[0][0] == found[0]), None)
-            assert path, f"completion {found}; next are {[path[:1] for path in expected.values()]}"
-            wanted = path.pop(0)
-            assert found == wanted, f"completion {found}, expected {wanted}"
-            done = await self.take("m_axis_done")
-            assert (done["tag"], done["function"]) == found[:2], f"done {done} with completion {found}"
-
-    def check_packet(self, number, packet, frame):
-        length = len(packet.content)
-        beats = max(1, -(-length // self.beat_bytes))
-        if packet.ends_late and length % self.beat_bytes == 0:
-            beats += 1
-        total = beats * self.beat_bytes
-        where = f"packet {number}, {length} bytes"
-        assert len(frame.tdata) == total, f"{where}: {len(frame.tdata) // self.beat_bytes} beats, expected {beats}"
-        assert frame.tkeep == [1] * length + [0] * (total - length), f"{where}: TKEEP {frame.tkeep}"
-        bad = [0] * (total - self.beat_bytes) + [int(packet.is_bad)] * self.beat_bytes
-        assert frame.tuser == bad, f"{where}: TUSER {frame.tuser[:: self.beat_bytes]}, bad {packet.is_bad}"
-        for position, wanted in enumerate(packet.content):
-            found = frame.tdata[position]
-            assert wanted in (None, found), f"{where}: byte {position} is {found:#04x}, expected {wanted:#04x}"
+        offered = [(*self.offer(job), job) for job in jobs]
+        await self.check([(tag, function, job, *carry_out(job, self.reference)) for tag, function, job in offered])

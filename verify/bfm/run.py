@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Runs engine, data mover and shells against cocotbext-axi's bus models under Icarus Verilog.
+"""Runs engine, data mover, card and shells against cocotbext-axi's bus models under Icarus Verilog.
 
-  run.py [--rtl DIR] [--shells DIR] [--vectors DIR] [--seed S] [--bench BENCH]... [--only TEST | --planted]
+  run.py [--rtl DIR] [--card DIR] [--shells DIR] [--vectors DIR] [--seed S] [--bench BENCH]... [--only TEST | --planted]
 
---rtl holds what `keywalk-gen rtl --preset small` wrote, each directory of --shells what `keywalk-gen shell` wrote. A bench is
-`engine`, `mover` or the name of a shell's directory; without --bench all run. Prints cocotb's tables and at the end
-`N passed, M failed`, or of planted faults `N found, M not found`.
+--rtl holds what `keywalk-gen rtl --preset small` wrote, --card what `keywalk-gen card --preset small_card` wrote, each
+directory of --shells what `keywalk-gen shell` wrote. A bench is `engine`, `mover`, `card` or the name of a shell's directory;
+without --bench all run. Prints cocotb's tables and at the end `N passed, M failed`, or of planted faults `N found, M not
+found`.
 
 Exit status: 0 all passed, 1 something failed, 2 wrong usage, 3 a tool is missing.
 """
@@ -34,25 +35,30 @@ VECTORS = [
 ]
 
 
-REGISTER = re.compile(r"^ *(?:\(\*.*?\*\) *)?reg (?:\[(\d+):0\] )?(\w+)(?: \[0:(\d+)\])?;", re.MULTILINE)
+REGISTER = re.compile(r"^ *(?:\(\*.*?\*\) *)?reg (?:\[(\d+):0\] )?(\w+)(?: \[(?:0:)?(\d+)(?::0)?\])?;", re.MULTILINE)
+INITIAL = re.compile(r"^ *initial begin$.*?^ *end$", re.MULTILINE | re.DOTALL)
+KNOWN = re.compile(r"^ *(\w+)(?:\[\d+\])? = ", re.MULTILINE)
 
 
 def power_up(source, rng):
     """The module with random content in every register and memory, as a card has it after power-up.
 
     Without it an event simulator begins with unknown values, and a choice among ways by unknown bits makes everything
-    behind it unknown, though every choice is right. A module that says itself what it begins with is left alone.
+    behind it unknown, though every choice is right. What the module says itself of its begin holds, and where a `reg` may be
+    a wire, as in what rust-hdl prints, memories alone are meant.
     """
     text = source.read_text()
-    if re.search(r"^ *initial begin", text, re.MULTILINE):
-        return text
+    has_wires = "always @(*)" in text
+    known = set(KNOWN.findall("".join(INITIAL.findall(text))))
     body = []
     for bits, name, last in REGISTER.findall(text):
+        if name in known:
+            continue
         width = int(bits or 0) + 1
         words = ", ".join(["$urandom"] * -(-width // 32))
         if last:
             body.append(f"for (power_up = 0; power_up <= {last}; power_up = power_up + 1) {name}[power_up] = {{{words}}};")
-        else:
+        elif not has_wires:
             body.append(f"{name} = {{{words}}};")
     if not body:
         return text
@@ -68,6 +74,7 @@ PLANTED = [
     ("mover", "mover_read", "packet_error = ", "packet_error = 1'b0 & ", "any_jobs"),
     ("shell_wider", "host_port", "m_wstrb = w_offered_strb;", "m_wstrb = w_offered_strb | 64'h1;", "byte_enables"),
     ("shell_narrower", "width_converter", "(r_lower_resp < r_resp)", "1'b1", "traffic"),
+    ("card", "host_port", "m_wstrb = w_offered_strb;", "m_wstrb = w_offered_strb | w_offered_strb >> 1;", "accesses/number=0"),
     ("shell_same", "register_port", "s_bresp = ", "s_bresp = 2'h0 & ", "registers_while"),
 ]
 
@@ -132,6 +139,7 @@ def plant(benches, runner, build, rng, environment):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rtl", type=Path, default=ROOT / "build/bfm/rtl", help="generated Verilog of preset small")
+    parser.add_argument("--card", type=Path, default=ROOT / "build/bfm/card", help="generated card of preset small_card")
     parser.add_argument("--shells", type=Path, default=ROOT / "build/bfm/shells", help="directory of generated shells")
     parser.add_argument("--vectors", type=Path, default=ROOT / "verify/vectors", help="directory of the vectors")
     parser.add_argument("--seed", type=int, default=1, help="everything random follows from it")
@@ -154,6 +162,7 @@ def main():
         Bench("mover", "keywalk_mover", "test_mover", args.rtl),
     ]
     shells = sorted(args.shells.iterdir()) if args.shells.is_dir() else []
+    benches.append(Bench("card", "keywalk_card", "test_card", args.card))
     benches += [Bench(shell.name, "keywalk_shell", "test_shell", shell) for shell in shells]
     known = [bench.name for bench in benches]
     unknown = [name for name in args.bench or [] if name not in known]
@@ -170,6 +179,7 @@ def main():
         return 2
     environment = {
         "KEYWALK_RTL": str(args.rtl.resolve()),
+        "KEYWALK_CARD": str(args.card.resolve()),
         "KEYWALK_VECTORS": os.pathsep.join(str(path.resolve()) for path in paths),
         "KEYWALK_SEED": str(args.seed),
         "COCOTB_LOG_LEVEL": "WARNING",

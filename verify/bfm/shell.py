@@ -8,12 +8,14 @@ import cocotb
 from buses import HostMemory, axi_channels, plain_axi_bus, stall
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge, Timer, with_timeout
-from cocotbext.axi import AxiBus, AxiLiteBus, AxiLiteMaster, AxiLiteSlave, AxiMaster, AxiResp, AxiSlave
+from cocotbext.axi import AxiBus, AxiLiteBus, AxiLiteMaster, AxiLiteSlave, AxiMaster, AxiResp, AxiSlave, Region
 from cocotbext.pcie.core import Device, MemoryEndpoint, RootComplex
 
 # Longest wait for one answer, and for the link.
 PATIENCE_NS = 400_000
 REGISTER_BYTES = 1 << 14
+# Where host memory is for the root complex: above what it keeps for BARs and messages.
+HOST_BEGIN, HOST_END = 1 << 32, 1 << 63
 
 
 class RegisterFile:
@@ -38,7 +40,7 @@ class RegisterFile:
 class Shell:
     """The shell with clocks, resets, the engine's buses, and what stands at the PCIe IP's."""
 
-    def __init__(self, dut, seed, periods_ps, host=None, has_master=True):
+    def __init__(self, dut, seed, periods_ps, has_root=False, has_master=True):
         self.dut = dut
         self.random = random.Random(seed)
         reset = {"reset_active_level": False}
@@ -56,7 +58,9 @@ class Shell:
         self.engine_bytes, self.pcie_bytes = len(dut.s_axi_mem_wstrb), len(dut.m_axi_host_wstrb)
         self.memory = HostMemory(self.pcie_bytes)
         self.registers = RegisterFile(self.random)
-        self.slave = AxiSlave(AxiBus.from_prefix(dut, "m_axi_host"), *pcie, target=host or self.memory, **reset)
+        self.bridge = Bridge(self.memory, REGISTER_BYTES) if has_root else None
+        target = self.bridge or self.memory
+        self.slave = AxiSlave(AxiBus.from_prefix(dut, "m_axi_host"), *pcie, target=target, **reset)
         self.lite = AxiLiteMaster(AxiLiteBus.from_prefix(dut, "s_axil_host"), *pcie, **reset)
         self.register_slave = AxiLiteSlave(
             AxiLiteBus.from_prefix(dut, "m_axil_reg"), *engine, target=self.registers, **reset
@@ -116,45 +120,56 @@ def is_ok(answer):
     return answer.resp == AxiResp.OKAY
 
 
+class HostRegion(Region):
+    """Host memory as the root complex reaches it, by bus address."""
+
+    def __init__(self, memory):
+        super().__init__(HOST_END - HOST_BEGIN)
+        self.memory = memory
+
+    async def read(self, address, length, **_):
+        return await self.memory.read(HOST_BEGIN + address, length)
+
+    async def write(self, address, data, **_):
+        await self.memory.write(HOST_BEGIN + address, bytes(data))
+
+
 class Bridge:
     """Stand-in for the bridge of a card's PCIe IP: what the card reads and writes becomes requests of an endpoint, and what
-    the host does to its BAR becomes register accesses. Above it are a root port, enumeration, and host memory."""
+    the host does to its BAR becomes register accesses. Above it are a root port, enumeration, and host memory.
 
-    def __init__(self, memory_bytes, rng):
+    It is the target of the card's AXI4 slave, and an AXI4-Lite master for whoever takes it for one.
+    """
+
+    def __init__(self, memory, register_bytes):
         self.root = RootComplex()
         self.endpoint = MemoryEndpoint()
-        self.endpoint.add_mem_region(REGISTER_BYTES, read=self.read_register, write=self.write_register)
+        self.endpoint.add_mem_region(register_bytes, read=self._read_register, write=self._write_register)
         self.root.make_port().connect(Device(self.endpoint))
         # Completions of a read come in as many parts as a root complex may make of them.
         self.root.split_on_all_rcb = True
-        self.memory = self.root.mem_pool.alloc_region(memory_bytes)
-        self.base = self.memory.get_absolute_address(0)
-        self.memory[0:memory_bytes] = rng.randbytes(memory_bytes)
+        self.root.mem_address_space.register_region(HostRegion(memory), HOST_BEGIN, HOST_END - HOST_BEGIN)
 
-    def connect(self, shell):
-        self.lite = shell.lite
-
-    async def start(self):
-        """Enumerates, and lets the card be master."""
+    async def start(self, lite):
+        """Enumerates, and lets the card be master. Register accesses go to that AXI4-Lite master."""
+        self.lite = lite
         await self.root.enumerate()
-        self.device = self.root.find_device(self.endpoint.pcie_id)
-        await self.device.enable_device()
-        await self.device.set_master()
-        self.registers = self.device.bar_window[0]
+        device = self.root.find_device(self.endpoint.pcie_id)
+        await device.enable_device()
+        await device.set_master()
+        self.registers = device.bar_window[0]
 
-    # The target of the AXI4 slave.
     async def read(self, address, length):
         return await self.endpoint.mem_read(address, length)
 
     async def write(self, address, data):
         await self.endpoint.mem_write(address, data)
 
-    # What the endpoint does with accesses to its BAR.
-    async def read_register(self, address, length):
+    async def _read_register(self, address, length):
         answer = await self.lite.read(address, length)
         assert is_ok(answer), f"register {address:#x}: {answer.resp!s}"
         return answer.data
 
-    async def write_register(self, address, data):
+    async def _write_register(self, address, data):
         answer = await self.lite.write(address, data)
         assert is_ok(answer), f"register {address:#x}: {answer.resp!s}"

@@ -1,14 +1,13 @@
 """The shell's faces exercised by cocotbext-axi's models, in two clocks: AXI4 in and out, AXI4-Lite in and out, every byte compared."""
 
 import os
-import random
 
 import cocotb
 from buses import PAGE_BYTES, plain_axi_bus, stall
 from cocotb.triggers import Timer, with_timeout
 from cocotbext.axi import AxiBurstType
 from cocotbext.axi.axi_channels import AxiAWSource, AxiBSink, AxiWSource
-from shell import PATIENCE_NS, REGISTER_BYTES, Bridge, RegisterFile, Shell, is_ok
+from shell import PATIENCE_NS, REGISTER_BYTES, RegisterFile, Shell, is_ok
 
 SEED = int(os.environ.get("KEYWALK_SEED", "1"))
 # Periods of the engine's and the PCIe clock in picoseconds: faster, slower, far apart.
@@ -249,33 +248,28 @@ async def registers_while_the_link_is_down(dut):
 @cocotb.parametrize(chance=[0.0, 0.4])
 async def under_a_root_complex(dut, chance):
     """The same through a root complex: enumeration, the host's accesses through a BAR, the card's as requests over the link."""
-    pages, rng = WORKERS + 2, random.Random(SEED + 5)
-    bridge = Bridge(pages * PAGE_BYTES, rng)
-    shell = Shell(dut, SEED + 5, CLOCKS[0], host=bridge)
-    bridge.connect(shell)
-    await shell.start()
-    await bridge.start()
+    shell, expected = await prepared(dut, SEED + 5, CLOCKS[0], 0.0, has_root=True)
+    rng = shell.random
+    # Writes are posted: the root complex tells nobody of one that goes wrong.
+    shell.memory.broken = set()
+    await shell.bridge.start(shell.lite)
     shell.stall(chance)
-    # The reference is a copy of what the root complex holds.
-    expected = shell.memory
-    expected.add(bridge.base, pages, rng)
-    expected.poke(bridge.base, bridge.memory[0 : pages * PAGE_BYTES])
-    places = [bridge.base + (1 + n) * PAGE_BYTES for n in range(WORKERS)]
-    workers = [cocotb.start_soon(memory_worker(shell, expected, page, 6)) for page in places]
-    content = bytearray(shell.registers.content)
+    pages = [MEMORY + (1 + n) * PAGE_BYTES for n in range(WORKERS)]
+    workers = [cocotb.start_soon(memory_worker(shell, expected, page, 6)) for page in pages]
+    content, registers = bytearray(shell.registers.content), shell.bridge.registers
     for _ in range(20):
         address = 4 * rng.randrange(RegisterFile.refused_from // 4)
         if rng.random() < 0.5:
             content[address : address + 4] = rng.randbytes(4)
-            await bridge.registers.write(address, content[address : address + 4])
+            await registers.write(address, content[address : address + 4])
         # A read comes behind the writes before it.
-        data = await with_timeout(cocotb.start_soon(bridge.registers.read(address, 4)), PATIENCE_NS, "ns")
+        data = await with_timeout(cocotb.start_soon(registers.read(address, 4)), PATIENCE_NS, "ns")
         assert data == content[address : address + 4], f"register {address:#x}: {data.hex()}"
     for worker in workers:
         await worker
-    # Nothing is behind the last page.
-    assert not is_ok(await shell.read(bridge.base + (1 << 30), 8)), "a read of nothing went well"
-    # Writes are posted: the last may still be on the link.
+    # The last writes may still be on the link.
     await Timer(20, "us")
     assert shell.registers.content == content, "registers that nobody wrote have changed"
-    assert bridge.memory[0 : pages * PAGE_BYTES] == expected.peek(bridge.base, pages * PAGE_BYTES)
+    shell.memory.compare(expected)
+    nowhere = MEMORY + (1 << 30)
+    assert not is_ok(await shell.read(nowhere, 8)), "a read of nothing went well"

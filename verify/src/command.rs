@@ -2,6 +2,7 @@
 
 pub mod bench;
 pub mod coverage;
+pub mod fit;
 pub mod formal;
 pub mod mutants;
 pub mod replay;

@@ -12,6 +12,7 @@ pub mod checks;
 pub mod coverage;
 pub mod dut;
 pub mod figures;
+pub mod fit;
 pub mod formal;
 pub mod hardware;
 pub mod mutants;

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use command::bench::BenchArgs;
 use command::coverage::CoverageArgs;
+use command::fit::FitArgs;
 use command::formal::FormalArgs;
 use command::mutants::MutantsArgs;
 use command::replay::ReplayArgs;
@@ -95,6 +96,13 @@ enum Command {
     /// Exit status: 0 every figure within its target, 1 some figure missed it, 2 wrong usage or Verilog that yosys
     /// refuses, 3 yosys is missing.
     Synth(SynthArgs),
+    /// Say what a card's design takes of each card.
+    ///
+    /// Maps engine, data mover, shell and probe as `synth` does and compares LUTs, flip-flops, block RAM and UltraRAM with
+    /// what fpga/cards says of each card's part. The IP of the card's maker is left out: no open tool knows what it takes.
+    ///
+    /// Exit status: 0 the design fits every card, 1 it does not, 2 wrong usage or files, 3 yosys is missing.
+    Fit(FitArgs),
     /// Run random cases on the RTL against the golden model, for as long as you like.
     ///
     /// A seed decides everything: the engine, memory latency and order, stalls, bus errors, tables, switches, requests,
@@ -216,6 +224,7 @@ fn main() -> ExitCode {
         Command::Explain(args) => explain(&args),
         Command::Bench(args) => command::bench::run(&args),
         Command::Synth(args) => command::synth::run(&args),
+        Command::Fit(args) => command::fit::run(&args),
         Command::Soak(args) => command::soak::run(&args),
         Command::Coverage(args) => command::coverage::run(&args),
         Command::Scenario(args) => command::scenario::run(&args),

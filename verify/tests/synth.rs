@@ -187,8 +187,50 @@ fn what_cannot_be_analysed_is_refused_by_name() {
     assert!(matches!(error(&huge), NetlistError::NetNumber { .. }), "the number of a net is checked before it indexes");
 }
 
+fn keywalk_verify(subcommand: &str, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_keywalk-verify")).arg(subcommand).args(arguments).output().expect("it starts")
+}
+
 fn command(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_keywalk-verify")).arg("synth").args(arguments).output().expect("it starts")
+    keywalk_verify("synth", arguments)
+}
+
+#[test]
+fn a_design_fits_the_cards_that_have_twice_as_much() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = |name: &str| directory.path().join(name).to_str().expect("UTF-8").to_owned();
+    let (netlist, json, cards) = (file("netlist.json"), file("fit.json"), file("cards"));
+    fs::create_dir(&cards).expect("a directory");
+    let luts = [("a", lut(&[4], 100)), ("b", lut(&[100], 101))];
+    fs::write(&netlist, module(&luts, &[("out", 101)], &[])).expect("the netlist is written");
+    let arguments = ["--netlist", &netlist, "--module", "top", "--cards", &cards, "--json", &json];
+    let none = keywalk_verify("fit", &arguments);
+    assert_eq!(none.status.code(), Some(2), "there is no card");
+    for (luts, code, says) in [(4, 0, "50.0%"), (3, 1, "66.7%")] {
+        let text = format!(
+            "name = \"u1\"\npart = \"xcu1\"\n[resources]\nluts = {luts}\nregisters = 9\nblock_rams = 9\nultra_rams = 9\n"
+        );
+        fs::write(directory.path().join("cards/u1.toml"), text).expect("a card");
+        let output = keywalk_verify("fit", &arguments);
+        let out = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.code(), Some(code), "{out}");
+        assert!(out.contains("xcu1") && out.contains(says) && out.contains("top: 2 LUT"), "{out}");
+        let rows: Vec<Value> =
+            serde_json::from_slice(&fs::read(&json).expect("the JSON is there")).expect("it is JSON");
+        assert_eq!((rows.len(), &rows[0]["name"], &rows[0]["pass"]), (4, &json!("u1 LUT"), &json!(code == 0)));
+    }
+}
+
+#[test]
+fn every_card_says_what_its_part_has() {
+    let cards = keywalk_verify::fit::cards(Path::new("../fpga/cards")).expect("the cards of this repository");
+    let names: Vec<_> = cards.iter().map(|card| card.name.as_str()).collect();
+    assert_eq!(names, ["u200", "u250", "u280", "u50", "u55c"]);
+    for card in &cards {
+        let resources = card.resources;
+        assert_eq!(resources.registers, 2 * resources.luts, "{}: two flip-flops beside each LUT", card.name);
+        assert!(resources.block_rams > 1000 && resources.ultra_rams > 500, "{}: {resources:?}", card.name);
+    }
 }
 
 #[test]

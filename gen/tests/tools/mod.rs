@@ -3,6 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+mod lint;
+
+pub use lint::lint;
+
 /// How yosys is run: the program and the arguments in front of the script's path.
 fn yosys() -> (PathBuf, Vec<String>) {
     let arguments = || vec![String::from("-q"), String::from("-s")];
@@ -33,16 +37,4 @@ pub fn run_yosys(folder: &Path, script: &str) -> (bool, String) {
         .unwrap_or_else(|error| panic!("{} does not run: {error}; run `make setup`", program.display()));
     let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     (output.status.success(), text)
-}
-
-/// Runs Verilator's lint over a file list, with all warnings; returns whether it is satisfied, and what it said.
-pub fn lint(folder: &Path, top: &str, file_list: &str) -> (bool, String) {
-    let program = std::env::var("VERILATOR").unwrap_or_else(|_| "verilator".into());
-    let output = Command::new(&program)
-        .args(["--lint-only", "-Wall", "--top-module", top, "-F", file_list])
-        .current_dir(folder)
-        .output()
-        .unwrap_or_else(|error| panic!("`{program}` (environment VERILATOR, or PATH): {error}; run `make setup`"));
-    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-    (output.status.success() && !text.contains("%Warning"), text)
 }

@@ -407,23 +407,7 @@ const CARD: &str = "small_card";
 /// Blocks of the card that have a test of their own.
 const CARD_BLOCKS: &[&str] = &["memory_arbiter", "register_split", "request_fork"];
 
-/// The card with a probe, for the host's software.
-fn probed_card(duts: &mut Vec<Dut>) -> Result<(), String> {
-    let (config, card) = small_card()?;
-    let top = keywalk_gen::probed_card::TOP;
-    duts.push(Dut {
-        name: "probed_card".into(),
-        doc: format!("Engine, data mover, shell and probe in configuration `{CARD}`."),
-        top: top.into(),
-        files: card.files_of(top),
-        is_engine: false,
-        is_covered: false,
-        config: Some(config.engine),
-        has_mutants: false,
-    });
-    Ok(())
-}
-
+/// The card that is tested.
 fn small_card() -> Result<(CardConfig, Card), String> {
     let preset = keywalk_gen::presets::find(CARD).ok_or_else(|| format!("there is no preset `{CARD}`"))?;
     let config = CardConfig { interrupt_repeat_log2: 8, ..CardConfig::new(preset.config()) };
@@ -448,6 +432,17 @@ fn cards(duts: &mut Vec<Dut>) -> Result<(), String> {
     };
     let top = keywalk_gen::card::TOP;
     add("card", format!("Engine, data mover and shell in configuration `{CARD}`."), card.files_of(top), top);
+    let top = keywalk_gen::probed_card::TOP;
+    add(
+        "probed_card",
+        format!("Engine, data mover, shell and probe in configuration `{CARD}`."),
+        card.files_of(top),
+        top,
+    );
+    if !cfg!(feature = "block-tests") {
+        return Ok(());
+    }
+    let top = keywalk_gen::card::TOP;
     // The same with an engine that does not wait for data that is being moved: no card can be generated with it.
     let engine = Config { done_tracking: false, ..config.engine.clone() };
     let engine = keywalk_gen::generate(&engine).map_err(|error| format!("card `{CARD}`: {error}"))?;
@@ -476,12 +471,11 @@ pub fn all() -> Result<Vec<Dut>, String> {
     if cfg!(feature = "block-tests") {
         plant(BLOCK_VARIANTS, &mut duts)?;
         shells(&mut duts)?;
-        cards(&mut duts)?;
         hand_written(&mut duts)?;
         plant(PLANTED_FAULTS_OF_TEST_MODULES, &mut duts)?;
     }
-    if cfg!(feature = "card") {
-        probed_card(&mut duts)?;
+    if cfg!(any(feature = "block-tests", feature = "card")) {
+        cards(&mut duts)?;
     }
     if cfg!(feature = "coverage") {
         add_covered(&mut duts)?;

@@ -25,6 +25,11 @@ const BURST_INCREMENTING: u128 = 1;
 #[derive(Clone, Debug, Default)]
 pub struct ByteMemory(BTreeMap<u64, Vec<u8>>);
 
+/// Whether addresses in their order lie side by side. AMD's bridges to PCIe ask it of the bytes of a write burst.
+fn are_together(addresses: &[u64]) -> bool {
+    addresses.windows(2).all(|pair| pair[1] == pair[0] + 1)
+}
+
 fn unwritten(address: u64) -> u8 {
     let hash = (address / 8).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     ((hash ^ hash >> 29) >> (8 * (address % 8))) as u8
@@ -46,6 +51,13 @@ impl ByteMemory {
         bytes[(address % PAGE_BYTES) as usize] = value;
     }
 
+    /// Writes some bytes from an address on.
+    pub fn write(&mut self, address: u64, bytes: &[u8]) {
+        for (at, byte) in (address..).zip(bytes) {
+            self.set(at, *byte);
+        }
+    }
+
     /// Some bytes from an address on.
     #[must_use]
     pub fn read(&self, address: u64, length: u64) -> Vec<u8> {
@@ -56,7 +68,8 @@ impl ByteMemory {
     #[must_use]
     pub fn differences(&self, other: &Self) -> Vec<u64> {
         let pages: BTreeSet<u64> = self.0.keys().chain(other.0.keys()).copied().collect();
-        let addresses = pages.into_iter().flat_map(|page| page * PAGE_BYTES..(page + 1) * PAGE_BYTES);
+        let pages = pages.into_iter().filter(|page| self.0.get(page) != other.0.get(page));
+        let addresses = pages.flat_map(|page| (0..PAGE_BYTES).map(move |at| page * PAGE_BYTES + at));
         addresses.filter(|address| self.get(*address) != other.get(*address)).take(10).collect()
     }
 }
@@ -315,6 +328,7 @@ impl BusMemory {
         {
             side.bursts.pop_front();
             let mut bytes = Vec::new();
+            let mut enabled = Vec::new();
             let mut is_faulty = false;
             for number in 0..beats {
                 let Some((data, strobes, last)) = side.beats.pop_front() else { break };
@@ -331,8 +345,15 @@ impl BusMemory {
                 }
                 let at = address + number * self.beat_bytes;
                 is_faulty |= self.is_faulty(at);
+                enabled.extend((0..self.beat_bytes).filter(|byte| strobes >> byte & 1 == 1).map(|byte| at + byte));
                 let written = (0..self.beat_bytes).filter(|byte| strobes >> byte & 1 == 1 && !self.is_faulty(at));
                 bytes.extend(written.map(|byte| (at + byte, data[byte as usize])));
+            }
+            // A block may be given any strobes.
+            if side.address.channel.shape().field("size").is_ok() && !are_together(&enabled) {
+                let name = side.data_channel.shape().name();
+                let found = format!("{enabled:x?}");
+                return Err(violation(Rule::BytesTogether, name, now, "no gap between two bytes", found));
             }
             side.due_cycle = side.due_cycle.max(now + self.latency());
             side.unseen.push_back((side.due_cycle, bytes));
@@ -368,5 +389,16 @@ impl BusMemory {
             side.due_cycle = 0;
             side.accepted = bench[side.answer].accepted();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gap_between_bytes_is_seen() {
+        assert!(are_together(&[]) && are_together(&[7]) && are_together(&[62, 63, 64]));
+        assert!(!are_together(&[62, 64]) && !are_together(&[1, 0]));
     }
 }

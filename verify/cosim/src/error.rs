@@ -26,6 +26,8 @@ pub enum Rule {
     BeatAligned,
     /// A burst does not cross a multiple of 4 KiB.
     BurstWithin4KiB,
+    /// The bytes that a burst of the data mover writes lie side by side.
+    BytesTogether,
     /// A read does not take the ID of one in flight.
     IdNotInUse,
     /// Read data and responses answer something.
@@ -55,6 +57,7 @@ impl fmt::Display for Rule {
             Self::BurstTooLong => "a burst is no longer than its configuration says",
             Self::BeatAligned => "a burst begins at a multiple of the bytes of a beat",
             Self::BurstWithin4KiB => "a burst does not cross a multiple of 4 KiB",
+            Self::BytesTogether => "the bytes that a burst writes lie side by side",
             Self::IdNotInUse => "the ID of a read in flight is not used again",
             Self::AnswersARequest => "every answer belongs to a request",
             Self::LastBeat => "the last beat of a burst, and no other, carries last",

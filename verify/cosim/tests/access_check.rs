@@ -618,6 +618,9 @@ fn every_key_pd_qpn_bit_counts() -> Result<(), Error> {
             assert_eq!(rig.send(case)?, Outcome::Checked { status: 0, is_translated: true });
             (case.entry.is_window, case.entry.is_type_2) = (true, true);
             assert_eq!(rig.send(case)?.status(), Status::WindowQueuePair.code());
+            // The same queue pair, whatever bits its number has.
+            let same = Case { entry: Entry { qpn: case.request.qpn, ..case.entry }, ..case };
+            assert_eq!(rig.send(same)?, Outcome::Again { is_rebased: false, status: 0 });
             case.entry.is_type_2 = false;
             assert_eq!(rig.send(case)?, Outcome::Again { is_rebased: false, status: 0 });
         }

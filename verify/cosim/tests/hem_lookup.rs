@@ -398,8 +398,25 @@ struct Fixture {
 /// Fields of a beat by name.
 type Fields = BTreeMap<&'static str, u128>;
 
-const MISS_FIELDS: [&str; 12] =
-    ["va", "tag", "function", "table_set", "operation", "key", "pd", "qpn", "length", "index", "admission", "epoch"];
+const MISS_FIELDS: [&str; 17] = [
+    "va",
+    "tag",
+    "function",
+    "table_set",
+    "operation",
+    "key",
+    "pd",
+    "qpn",
+    "length",
+    "index",
+    "is_rebased",
+    "is_parent",
+    "is_beyond",
+    "region_va",
+    "order",
+    "admission",
+    "epoch",
+];
 const ANSWER_FIELDS: [&str; 8] = ["tag", "function", "status", "table", "hop", "address", "index", "admission"];
 const ENTRY_FIELDS: [&str; 4] = ["entry_0", "entry_1", "entry_2", "entry_3"];
 
@@ -642,6 +659,11 @@ impl Fixture {
             ("qpn", random(24)),
             ("length", random(32)),
             ("index", index.into()),
+            ("is_rebased", random(1)),
+            ("is_parent", random(1)),
+            ("is_beyond", random(1)),
+            ("region_va", random(64)),
+            ("order", random(self.config.order_bits())),
             ("admission", random(17)),
             ("epoch", epoch << ENTRY_EPOCH_BITS | random(ENTRY_EPOCH_BITS)),
         ]

@@ -295,14 +295,14 @@ fn bursts_stay_whole_and_answers_find_back() -> Result<(), Error> {
         (4, often, often, 100),
     ] {
         let mut rig = Rig::new(seed, masters, memory, latency)?;
-        while rig.bench.cycles() < 6000 {
+        while rig.bench.cycles() < 8000 {
             for who in [TABLE, MOVER] {
                 let longest = if who == TABLE { 4 } else { BURST_BEATS };
-                if rig.bench[rig.masters[who].ar].pending() < 3 && rig.random.random_bool(0.2) {
+                if rig.reads.len() < 20 && rig.bench[rig.masters[who].ar].pending() < 3 && rig.random.random_bool(0.2) {
                     let beats = rig.random.random_range(1..=longest);
                     rig.read(who, beats)?;
                 }
-                if rig.bench[rig.masters[who].aw].pending() < 3 && rig.random.random_bool(0.1) {
+                if rig.bench[rig.masters[who].w].pending() < 100 && rig.random.random_bool(0.1) {
                     let beats = rig.random.random_range(1..=longest);
                     rig.write(who, beats)?;
                 }
@@ -312,7 +312,7 @@ fn bursts_stay_whole_and_answers_find_back() -> Result<(), Error> {
         rig.run_until_idle()?;
         for master in &rig.masters {
             let (reads, writes) = (master.reads_done, master.writes_done);
-            assert!(reads > 40 && writes > 40, "seed {seed}: {reads} reads, {writes} writes");
+            assert!(reads > 20 && writes > 20, "seed {seed}: {reads} reads, {writes} writes");
         }
     }
     Ok(())

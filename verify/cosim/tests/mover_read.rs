@@ -229,6 +229,32 @@ fn reads_in_flight_are_bounded_by_number_and_by_room() -> Result<(), Error> {
     Ok(())
 }
 
+/// Outcomes that nobody takes hold up further reads in the end; none of them is lost.
+#[test]
+fn outcomes_that_are_not_taken_are_kept() -> Result<(), Error> {
+    let options = BusOptions { latency_cycles: 1..=1, stall: Stall::NEVER };
+    let mut read = Read::new(6, options, Stall::NEVER)?;
+    let outcome = read.outcome;
+    read.bench[outcome].set_stall(Stall::percent(100).up_to(u16::MAX));
+    let count = 60;
+    for tag in 0..count {
+        let kind = if tag % 2 == 0 { NOTHING } else { READ };
+        let segments = if tag % 2 == 0 { vec![(0, 0)] } else { vec![(64 * tag as u64, 4)] };
+        read.offer(tag, &Response { kind, segments, is_refused: false })?;
+    }
+    for cycle in 0..1_200 {
+        if cycle == 800 {
+            read.bench[outcome].set_stall(Stall::NEVER);
+        }
+        read.cycle()?;
+    }
+    for tag in 0..count {
+        let found = read.bench[outcome].pop().map(|outcome| outcome.get("tag")).transpose()?;
+        assert_eq!(found, Some(tag as u128));
+    }
+    Ok(())
+}
+
 /// A beat in every cycle, where what is read begins with a beat; else one cycle more for a response.
 #[test]
 fn a_beat_lands_in_every_cycle() -> Result<(), Error> {

@@ -98,10 +98,10 @@ fn a_request_passes_in_every_cycle() -> Result<(), Error> {
 fn neither_goes_ahead_by_more_than_two() -> Result<(), Error> {
     for which in [1, 2] {
         let mut stalls = [Stall::NEVER; 3];
-        stalls[which] = Stall::percent(100).up_to(60);
+        stalls[which] = Stall::percent(80).up_to(30);
         let mut fork = Fork::new(8, stalls)?;
         let offered = fork.offer(40);
-        for _ in 0..4000 {
+        for _ in 0..8000 {
             fork.bench.cycle()?;
             let (engine, operation) =
                 (fork.bench[fork.engine].received_total(), fork.bench[fork.operation].received_total());

@@ -23,12 +23,17 @@ const CLOCKS: [[u64; 2]; 5] = [[1600, 2000], [2000, 2000], [2000, 1600], [700, 3
 
 /// Bytes of the pieces in which memory is kept and compared.
 const PIECE_BYTES: u64 = 16;
-/// Identifiers of reads and writes.
+/// Identifiers of reads and writes, and how many are used at a time.
 const IDS: u64 = 512;
+const IN_FLIGHT: usize = 256;
 /// Every burst lies in an area of its own, so that a byte in the wrong place is seen.
 const AREA_BYTES: u64 = 4096;
 /// An answer of the host that is no success.
 const SLVERR: u128 = 2;
+/// What the host answers to a write at an address: in some areas an error.
+const fn write_answer(address: u64) -> u128 {
+    if address / AREA_BYTES % 7 == 3 { SLVERR + (address / AREA_BYTES % 2) as u128 } else { 0 }
+}
 /// Edges of the engine's clock within which the link must come up and everything must be answered.
 const PATIENCE: u64 = 30_000;
 
@@ -65,6 +70,20 @@ struct Burst {
     beats: u64,
     /// Beats of a read that were answered.
     done: u64,
+}
+
+/// An identifier that is not used; they are taken all over their range.
+fn free_id<T>(used: &HashMap<u64, T>) -> Option<u64> {
+    (0..IDS).map(|number| number * 5 % IDS).find(|id| used.len() < IN_FLIGHT && !used.contains_key(id))
+}
+
+/// Whole beats, INCR, normal memory that may be buffered, no exclusive access.
+fn check_constants(address: &Beat, beat_bytes: u64) -> Result<(), Error> {
+    let found = ["burst", "lock", "cache", "prot"].map(|field| address.get(field));
+    let [burst, lock, cache, prot] = found;
+    assert_eq!((burst?, lock?, cache?, prot?), (1, 0, 3, 0));
+    assert_eq!(1 << address.get("size")? as u32, beat_bytes);
+    Ok(())
 }
 
 /// A field of data or strobes of a beat, in pieces.
@@ -126,7 +145,8 @@ struct HostSide {
     /// Reads with the time at which each may be answered.
     reads: VecDeque<(u64, Burst)>,
     writes: VecDeque<HostWrite>,
-    answers: VecDeque<(u64, u64)>,
+    /// Times, identifiers and answers of writes.
+    answers: VecDeque<(u64, u64, u128)>,
     memory: HashMap<u64, Piece>,
 }
 
@@ -146,6 +166,8 @@ struct Shell {
     next_area: u64,
     /// An access to a register may fail when the link was down since it began.
     may_refuse: bool,
+    /// Address of the last access.
+    asked: u64,
     accesses: u64,
     refused: u64,
     /// The link as seen at the last edge of the PCIe clock, and how often it came up.
@@ -221,6 +243,7 @@ impl Shell {
             written: BTreeMap::new(),
             next_area: 1,
             may_refuse: true,
+            asked: 0,
             accesses: 0,
             refused: 0,
             was_up: false,
@@ -267,14 +290,14 @@ impl Shell {
     }
 
     fn ask_read(&mut self, burst: Burst) -> Result<(), Error> {
-        let Some(id) = (0..IDS).find(|id| !self.engine.reads.contains_key(id)) else { return Ok(()) };
+        let Some(id) = free_id(&self.engine.reads) else { return Ok(()) };
         self.engine.ar.push_fields(&Self::address(&burst, id))?;
         self.engine.reads.insert(id, burst);
         Ok(())
     }
 
     fn ask_write(&mut self, burst: Burst) -> Result<(), Error> {
-        let Some(id) = (0..IDS).find(|id| !self.engine.writes.contains_key(id)) else { return Ok(()) };
+        let Some(id) = free_id(&self.engine.writes) else { return Ok(()) };
         self.engine.aw.push_fields(&Self::address(&burst, id))?;
         let bytes = self.engine.beat_bytes;
         let first = burst.address / bytes * bytes;
@@ -305,14 +328,18 @@ impl Shell {
     }
 
     fn ask_register(&mut self) {
-        let offset = 4 * self.random.random_range(0..64);
+        // Few registers, and every bit of the address.
+        let offset = (4 * self.random.random_range(0..64)) << self.random.random_range(0..=6);
         let access = if self.random.random_bool(0.5) {
             LiteAccess::Write { offset, value: self.random.random() }
         } else {
             LiteAccess::Read { offset }
         };
         if self.host.lite.is_idle() {
-            self.may_refuse = !self.was_up;
+            let is_up = self.was_up && self.bench.model.get(self.link_up) == 1;
+            let is_reset = self.bench.model.get(keywalk_cosim::Signal::from(self.pcie_reset_n)) == 0;
+            self.may_refuse = is_reset || !is_up;
+            self.asked = offset.into();
             self.host.lite.push(access);
         }
     }
@@ -375,6 +402,12 @@ impl Shell {
         while let Some(received) = engine.b.pop() {
             let id = received.get("id")? as u64;
             let pieces = engine.writes.remove(&id).unwrap_or_else(|| panic!("answer of a write {id} that nobody made"));
+            assert_eq!(
+                received.get("resp")?,
+                write_answer(pieces[0] * PIECE_BYTES),
+                "write at {:x}",
+                pieces[0] * PIECE_BYTES
+            );
             for piece in pieces {
                 let (expected, found) = (self.written[&piece], self.host.memory.get(&piece).copied());
                 let found = found.unwrap_or_default();
@@ -385,12 +418,16 @@ impl Shell {
         // Registers answer at once, and refuse every 16th address.
         if let (true, true) = (!engine.register_aw.is_empty(), !engine.register_w.is_empty()) {
             let address = engine.register_aw.pop().expect("is there").get("addr")? as u64;
-            let data = engine.register_w.pop().expect("is there").get("data")? as u32;
+            let write = engine.register_w.pop().expect("is there");
+            assert_eq!(write.get("strb")?, 0xf);
+            let data = write.get("data")? as u32;
+            assert!(self.may_refuse || address == self.asked, "{address:x}, the host wrote {:x}", self.asked);
             engine.registers.insert(address, data);
             engine.register_b.push_fields(&[("resp", u128::from(address % 64 == 60) * SLVERR)])?;
         }
         if let Some(read) = engine.register_ar.pop() {
             let address = read.get("addr")? as u64;
+            assert!(self.may_refuse || address == self.asked, "{address:x}, the host read {:x}", self.asked);
             let data = engine.registers.get(&address).copied().unwrap_or(address as u32);
             engine.register_answer = data;
             let resp = u128::from(address % 64 == 60) * SLVERR;
@@ -404,8 +441,7 @@ impl Shell {
         let now = self.bench.edges(PCIE);
         let host = &mut self.host;
         while let Some(received) = host.ar.pop() {
-            assert_eq!(received.get("burst")?, 1);
-            assert_eq!(1 << received.get("size")? as u32, host.beat_bytes);
+            check_constants(&received.beat, host.beat_bytes)?;
             let (address, beats) = (received.get("addr")? as u64, received.get("len")? as u64 + 1);
             assert!(
                 address / 4096 == (address / host.beat_bytes * host.beat_bytes + beats * host.beat_bytes - 1) / 4096
@@ -436,7 +472,7 @@ impl Shell {
             }
         }
         while let Some(received) = host.aw.pop() {
-            assert_eq!(1 << received.get("size")? as u32, host.beat_bytes);
+            check_constants(&received.beat, host.beat_bytes)?;
             host.writes.push_back(HostWrite {
                 id: received.get("id")? as u64,
                 address: received.get("addr")? as u64,
@@ -466,12 +502,13 @@ impl Shell {
             assert_eq!(received.get("last")?, u128::from(write.received == write.beats));
             if write.received == write.beats {
                 let write = host.writes.pop_front().expect("is there");
-                host.answers.push_back((now + self.random.random_range(0..=self.host_latency), write.id));
+                let time = now + self.random.random_range(0..=self.host_latency);
+                host.answers.push_back((time, write.id, write_answer(write.address)));
             }
         }
-        if let Some(place) = host.answers.iter().position(|(time, _)| *time <= now) {
-            let (_, id) = host.answers.remove(place).expect("is there");
-            host.b.push_fields(&[("id", id.into()), ("resp", 0)])?;
+        if let Some(place) = host.answers.iter().position(|(time, ..)| *time <= now) {
+            let (_, id, resp) = host.answers.remove(place).expect("is there");
+            host.b.push_fields(&[("id", id.into()), ("resp", resp)])?;
         }
         while let Some(result) = host.lite.pop() {
             self.accesses += 1;

@@ -198,6 +198,24 @@ fn bursts_in_flight_are_as_many_as_configured() -> Result<(), Error> {
     Ok(())
 }
 
+/// Outcomes that nobody takes hold up further writes in the end; none of them is lost.
+#[test]
+fn outcomes_that_are_not_taken_are_kept() -> Result<(), Error> {
+    let options = BusOptions { latency_cycles: 1..=1, stall: Stall::NEVER };
+    let mut port = Port::new(7, options, Stall::NEVER)?;
+    let outcome = port.outcome;
+    port.bench[outcome].set_stall(Stall::percent(100).up_to(u16::MAX));
+    for number in 0..60 {
+        port.offer_burst(true, number % 3 == 0)?;
+    }
+    for _ in 0..600 {
+        port.bench.cycle()?;
+        port.memory.service(&mut port.bench)?;
+    }
+    port.bench[outcome].set_stall(Stall::NEVER);
+    port.finish()
+}
+
 #[test]
 fn a_reset_at_any_moment_leaves_a_working_port() -> Result<(), Error> {
     let options = BusOptions { latency_cycles: 1..=20, stall: Stall::percent(20) };

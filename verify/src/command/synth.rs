@@ -1,6 +1,6 @@
 //! The subcommand `synth`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use keywalk_verify::figures::{self, Row, grid};
@@ -70,37 +70,62 @@ pub fn run(args: &SynthArgs) -> Result<u8, Refusal> {
     Ok(if rows.iter().all(|row| row.pass) { PASSED } else { FAILED })
 }
 
+/// Modules with their figures, and what to tell a reader who compares these.
 type Results = (Vec<(String, Analysis)>, Option<String>);
 
 fn synthesise(args: &SynthArgs) -> Result<Results, Refusal> {
-    let design = Design::read(&args.rtl).map_err(|error| match error {
-        SynthError::System { .. } => Refusal::unusable(format!(
-            "{error}; generate the Verilog first: cargo run --release -p keywalk-gen -- rtl --out {}",
-            args.rtl.display()
-        )),
-        error => Refusal::unusable(error),
-    })?;
-    let modules = match args.modules.as_slice() {
-        [] => design.with_blocks(CORE).map_err(Refusal::unusable)?,
-        some => some.to_vec(),
-    };
-    let yosys = Yosys::find().ok_or_else(|| {
-        Refusal::tool_missing(
-            "no yosys: neither pyosys in build/venv (or in the Python that KEYWALK_PYOSYS names), nor KEYWALK_YOSYS, nor \
-             `yosys` on PATH; `make synth` installs pyosys",
-        )
-    })?;
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let bar = progress_bar(modules.len() as u64, "modules");
-    bar.set_message(format!("yosys {}", yosys.version));
-    let done = |module: &str| {
-        bar.inc(1);
-        bar.set_message(format!("yosys {}: {module} done", yosys.version));
-    };
-    let threads = args.jobs.unwrap_or(processors);
-    let results = synth::run(&design, &modules, &yosys, &args.out, threads, args.paths, done);
-    bar.finish_and_clear();
-    Ok((results.map_err(Refusal::unusable)?, yosys.note()))
+    let mapping =
+        Mapping { directory: &args.rtl, generator: "rtl", out: &args.out, jobs: args.jobs, paths: args.paths };
+    mapping.run(|design| match args.modules.as_slice() {
+        [] => design.with_blocks(CORE),
+        some => Ok(some.to_vec()),
+    })
+}
+
+/// Modules of generated Verilog through yosys.
+pub struct Mapping<'a> {
+    /// Where the Verilog is.
+    pub directory: &'a Path,
+    /// The subcommand of keywalk-gen that makes it.
+    pub generator: &'a str,
+    /// Where netlists and logs go.
+    pub out: &'a Path,
+    /// Modules at the same time; one per processor unless given.
+    pub jobs: Option<usize>,
+    /// Worst paths of each to keep.
+    pub paths: usize,
+}
+
+impl Mapping<'_> {
+    /// Maps and analyses the modules that `choose` names.
+    pub fn run(&self, choose: impl FnOnce(&Design) -> Result<Vec<String>, SynthError>) -> Result<Results, Refusal> {
+        let design = Design::read(self.directory).map_err(|error| match error {
+            SynthError::System { .. } => Refusal::unusable(format!(
+                "{error}; generate the Verilog first: cargo run --release -p keywalk-gen -- {} --out {}",
+                self.generator,
+                self.directory.display()
+            )),
+            error => Refusal::unusable(error),
+        })?;
+        let modules = choose(&design).map_err(Refusal::unusable)?;
+        let yosys = Yosys::find().ok_or_else(|| {
+            Refusal::tool_missing(
+                "no yosys: neither pyosys in build/venv (or in the Python that KEYWALK_PYOSYS names), nor KEYWALK_YOSYS, \
+                 nor `yosys` on PATH; `make synth` installs pyosys",
+            )
+        })?;
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let bar = progress_bar(modules.len() as u64, "modules");
+        bar.set_message(format!("yosys {}", yosys.version));
+        let done = |module: &str| {
+            bar.inc(1);
+            bar.set_message(format!("yosys {}: {module} done", yosys.version));
+        };
+        let threads = self.jobs.unwrap_or(processors);
+        let results = synth::run(&design, &modules, &yosys, self.out, threads, self.paths, done);
+        bar.finish_and_clear();
+        Ok((results.map_err(Refusal::unusable)?, yosys.note()))
+    }
 }
 
 const HEAD: [&str; 12] =
