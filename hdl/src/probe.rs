@@ -15,7 +15,8 @@
 //! **Timing.** What a request's registers say of it is worked out in the cycle after they are written. A read chooses among
 //! registers by flags.
 //!
-//! **Reset and flush.** Reset ends what is under way and clears all registers. The buffer keeps what it has.
+//! **Reset and flush.** Reset ends what is under way and clears all registers but those of the event, which mean
+//! something only while there is one. The buffer keeps what it has.
 //!
 //! **Hazards.** Registers of what is under way, and the buffer during a request, cannot be written: what a stream offers does
 //! not change, and the buffer has one writer.

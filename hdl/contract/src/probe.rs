@@ -106,7 +106,7 @@ registers! {
     probe_work_13 / "probe_work_13" @ 0x0b4 ReadWrite = 0, "Bytes 55:52." {}
     probe_work_14 / "probe_work_14" @ 0x0b8 ReadWrite = 0, "Bytes 59:56." {}
     probe_work_15 / "probe_work_15" @ 0x0bc ReadWrite = 0, "Bytes 63:60." {}
-    probe_fault_0 / "probe_fault_0" @ 0x0c0 ReadOnly = 0, "Bytes 3:0 of the event, packed as on `m_axis_fault`." {}
+    probe_fault_0 / "probe_fault_0" @ 0x0c0 ReadOnly = 0, "Bytes 3:0 of the event, packed as on `m_axis_fault`. They mean something while `probe_status.fault` is 1." {}
     probe_fault_1 / "probe_fault_1" @ 0x0c4 ReadOnly = 0, "Bytes 7:4." {}
     probe_fault_2 / "probe_fault_2" @ 0x0c8 ReadOnly = 0, "Bytes 11:8." {}
     probe_fault_3 / "probe_fault_3" @ 0x0cc ReadOnly = 0, "Bytes 15:12." {}
