@@ -14,7 +14,7 @@ macro_rules! blocks {
 
 blocks! {
     access_check atomic_unit burst_cutter byte_rotator command_ports command_unit completion_port context_port csr data_mover
-    entry_decode fault fence hem_lookup key_decoder modulo mover_dispatch mover_read mover_write mpt_cache mtr_walker page_split
+    entry_decode fault fence hem_lookup key_decoder modulo mover_dispatch mover_read mover_write mpt_cache mtr_walker page_split probe
     response_port split_buffer table_port tlb walk_queue write_port
 }
 
