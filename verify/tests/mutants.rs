@@ -24,6 +24,7 @@ fn script(text: &str, block: Option<&str>) -> Program {
         arguments: vec!["-c".into(), text.into()],
         directory: ".".into(),
         block: block.map(Into::into),
+        has_queues: block.is_some(),
     }
 }
 

@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use keywalk_cosim::mutant;
 use serde::Deserialize;
 
 use super::block;
@@ -35,6 +36,8 @@ pub struct Program {
     pub directory: PathBuf,
     /// Block that it tests, where it does not test all.
     pub block: Option<String>,
+    /// It is a block of the engine, which queues and free lists are parts of.
+    pub has_queues: bool,
 }
 
 impl Program {
@@ -43,7 +46,7 @@ impl Program {
     #[must_use]
     pub fn tests(&self, module: &str) -> bool {
         let block = block(module);
-        self.block.as_ref().is_none_or(|name| name == block || block != module)
+        self.block.as_ref().is_none_or(|name| name == block || (block != module && self.has_queues))
     }
 }
 
@@ -104,7 +107,8 @@ fn build(arguments: &[&str]) -> Result<Vec<Artifact>, ProgramError> {
 /// # Errors
 /// [`ProgramError`].
 pub fn programs(verify: &Path, vectors: &[PathBuf]) -> Result<Vec<Program>, ProgramError> {
-    let blocks = build(&["-p", "keywalk-cosim", "--features", "mutants"])?;
+    let mut blocks = build(&["-p", "keywalk-cosim", "--features", "mutants"])?;
+    blocks.sort_by_key(|artifact| artifact.target.name != QUEUE_TESTS);
     let mut arguments = vec!["-p", "keywalk-verify", "--no-default-features", "--features", "mutants"];
     for (name, _) in ENGINE_TESTS {
         arguments.extend(["--test", name]);
@@ -117,6 +121,7 @@ pub fn programs(verify: &Path, vectors: &[PathBuf]) -> Result<Vec<Program>, Prog
         arguments,
         directory: PathBuf::from("."),
         block: None,
+        has_queues: false,
     };
     let soak = |(first, seeds): (u32, u32)| {
         let text = format!("soak --preset small --seed {first} --seeds {seeds} --jobs 1 --shrink-runs 0");
@@ -127,6 +132,7 @@ pub fn programs(verify: &Path, vectors: &[PathBuf]) -> Result<Vec<Program>, Prog
         path: artifact.executable.clone(),
         arguments: names.iter().copied().chain(["--test-threads=1"]).map(str::to_owned).collect(),
         directory: artifact.manifest_path.parent().map_or_else(|| ".".into(), Path::to_owned),
+        has_queues: block.as_ref().is_some_and(|name| mutant::ALL.iter().any(|mutant| mutant.module == name)),
         block,
     };
 
