@@ -2,10 +2,19 @@
 
 import random
 
+import cocotb
+from cocotb.triggers import Timer
 from cocotbext.axi import AxiBus, AxiReadBus, AxiWriteBus
 from cocotbext.axi.axi_channels import AxiARBus, AxiAWBus, AxiBBus, AxiRBus, AxiWBus
 
 PAGE_BYTES = 4096
+
+
+async def start_clocks(clocks):
+    """Clocks begin when the models have driven every input: what is unknown before would stay where no reset reaches."""
+    await Timer(1, "ns")
+    for clock in clocks:
+        cocotb.start_soon(clock.start())
 
 
 def pauses(rng, chance):

@@ -7,7 +7,7 @@ import random
 from pathlib import Path
 
 import cocotb
-from buses import PAGE_BYTES, HostMemory, axi_channels, stall
+from buses import PAGE_BYTES, HostMemory, axi_channels, stall, start_clocks
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge, with_timeout
 from cocotbext.axi import (
@@ -62,8 +62,9 @@ class Card(RegisterAccess, Moves):
         dut.engine_aresetn.value = 1
         dut.pcie_aresetn.value = 0
         dut.usr_irq_ack.value = 0
-        for clock, period in zip((dut.engine_aclk, dut.pcie_aclk), periods_ps):
-            cocotb.start_soon(Clock(clock, period, unit="ps").start())
+        self.clocks = [
+            Clock(clock, period, unit="ps") for clock, period in zip((dut.engine_aclk, dut.pcie_aclk), periods_ps)
+        ]
         reset = {"reset_active_level": False}
         engine, pcie = (dut.engine_aclk, dut.keywalk_aresetn), (dut.pcie_aclk, dut.pcie_aresetn)
         self.beat_bytes = len(dut.m_axi_host_wstrb)
@@ -91,6 +92,7 @@ class Card(RegisterAccess, Moves):
 
     async def start(self):
         """The IP's reset ends; the tables are made known."""
+        await start_clocks(self.clocks)
         # The models leave data unknown that is not valid. A beat without bytes carries any data on.
         self.dut.m_axi_host_rdata.value = self.random.getrandbits(8 * self.beat_bytes)
         await ClockCycles(self.dut.pcie_aclk, 10)

@@ -5,7 +5,7 @@ import logging
 import random
 
 import cocotb
-from buses import HostMemory, axi_channels, plain_axi_bus, stall
+from buses import HostMemory, axi_channels, plain_axi_bus, stall, start_clocks
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge, Timer, with_timeout
 from cocotbext.axi import AxiBus, AxiLiteBus, AxiLiteMaster, AxiLiteSlave, AxiMaster, AxiResp, AxiSlave, Region
@@ -52,8 +52,9 @@ class Shell:
         dut.pcie_aresetn.value = 0
         dut.interrupt_level.value = 0
         dut.usr_irq_ack.value = 0
-        for clock, period in zip((dut.engine_aclk, dut.pcie_aclk), periods_ps):
-            cocotb.start_soon(Clock(clock, period, unit="ps").start())
+        self.clocks = [
+            Clock(clock, period, unit="ps") for clock, period in zip((dut.engine_aclk, dut.pcie_aclk), periods_ps)
+        ]
         engine, pcie = (dut.engine_aclk, dut.keywalk_aresetn), (dut.pcie_aclk, dut.pcie_aresetn)
         self.engine_bytes, self.pcie_bytes = len(dut.s_axi_mem_wstrb), len(dut.m_axi_host_wstrb)
         self.memory = HostMemory(self.pcie_bytes)
@@ -76,6 +77,7 @@ class Shell:
 
     async def start(self):
         """The IP's reset ends; nobody resets the engine's side."""
+        await start_clocks(self.clocks)
         await ClockCycles(self.dut.pcie_aclk, 10)
         self.dut.pcie_aresetn.value = 1
         await self.wait_for_link()
