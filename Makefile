@@ -152,11 +152,13 @@ do-witness:
 # libFuzzer on everything that reads text of users. `make fuzz FUZZ_TARGETS=vector` takes some targets alone.
 do-fuzz:
 	@verify/fuzz/run.sh $(FUZZ_SECONDS) $(FUZZ_TARGETS)
-# Proofs of properties of the small configuration and of the shell, and the faults that they must find.
+# Proofs of properties of the small configuration, of the queues of a card and of the shell, and the faults that they must find.
 do-formal: do-shell
 	$(CARGO) run --release -p keywalk-gen -- rtl --preset small --out build/formal/rtl
 	$(CARGO) run --release -p keywalk-verify -- formal --json build/formal/proofs.json
 	$(CARGO) run --release -p keywalk-verify -- formal --planted --json build/formal/planted.json
+	$(CARGO) run --release -p keywalk-gen -- card --preset small_card --out build/formal/card
+	$(CARGO) run --release -p keywalk-verify -- formal build/formal/card --only queue --json build/formal/card.json
 	$(CARGO) run --release -p keywalk-verify -- formal build/shell --proofs fpga/formal --json build/formal/shell.json
 	$(CARGO) run --release -p keywalk-verify -- formal build/shell --proofs fpga/formal --planted
 
