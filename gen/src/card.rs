@@ -3,7 +3,7 @@
 use crate::canonicalise::{self, Options};
 use crate::package::File;
 use crate::shell::{self, Shell, ShellConfig, ShellError};
-use crate::wrapper::{self, stream_ports};
+use crate::wrapper::{self, lite_signals, stream_ports};
 use crate::{
     GenerateError, ModuleInfo, Output, canonical, files_of, info, manifest, mover_wrapper, print_design, probed_card,
 };
@@ -379,29 +379,6 @@ pub fn ports(config: &CardConfig) -> Vec<(Port, String)> {
         add(&format!("{USER_PORT}_{signal}"), width, !is_masters, "");
     }
     ports
-}
-
-/// Signals of an AXI4-Lite bus with bits, and whether the master drives them.
-fn lite_signals(address_bits: u32) -> [(&'static str, u32, bool); 17] {
-    [
-        ("awaddr", address_bits, true),
-        ("awvalid", 1, true),
-        ("awready", 1, false),
-        ("wdata", 32, true),
-        ("wstrb", 4, true),
-        ("wvalid", 1, true),
-        ("wready", 1, false),
-        ("bresp", 2, false),
-        ("bvalid", 1, false),
-        ("bready", 1, true),
-        ("araddr", address_bits, true),
-        ("arvalid", 1, true),
-        ("arready", 1, false),
-        ("rdata", 32, false),
-        ("rresp", 2, false),
-        ("rvalid", 1, false),
-        ("rready", 1, true),
-    ]
 }
 
 /// A part of the card: an instance with the ports of its module.

@@ -97,11 +97,10 @@ pub fn ports(config: &Config) -> Vec<TopPort> {
     ports
 }
 
-/// Adds the ports of the AXI4-Lite slave `s_axil`, as [`stream_ports`] does.
-pub(crate) fn lite_ports(add: &mut dyn FnMut(&str, u32, bool, &str)) {
-    for (name, width, is_input) in [
-        ("awaddr", regs::ADDRESS_BITS, true),
-        ("awprot", 3, true),
+/// Signals of an AXI4-Lite bus with bits, and whether the master drives them; without protection, which nobody here looks at.
+pub(crate) fn lite_signals(address_bits: u32) -> [(&'static str, u32, bool); 17] {
+    [
+        ("awaddr", address_bits, true),
         ("awvalid", 1, true),
         ("awready", 1, false),
         ("wdata", 32, true),
@@ -111,16 +110,23 @@ pub(crate) fn lite_ports(add: &mut dyn FnMut(&str, u32, bool, &str)) {
         ("bresp", 2, false),
         ("bvalid", 1, false),
         ("bready", 1, true),
-        ("araddr", regs::ADDRESS_BITS, true),
-        ("arprot", 3, true),
+        ("araddr", address_bits, true),
         ("arvalid", 1, true),
         ("arready", 1, false),
         ("rdata", 32, false),
         ("rresp", 2, false),
         ("rvalid", 1, false),
         ("rready", 1, true),
-    ] {
-        add(&format!("s_axil_{name}"), width, is_input, "");
+    ]
+}
+
+/// Adds the ports of the AXI4-Lite slave `s_axil`, as [`stream_ports`] does.
+pub(crate) fn lite_ports(add: &mut dyn FnMut(&str, u32, bool, &str)) {
+    for (signal, width, is_masters) in lite_signals(regs::ADDRESS_BITS) {
+        add(&format!("s_axil_{signal}"), width, is_masters, "");
+        if let Some(channel) = signal.strip_suffix("addr") {
+            add(&format!("s_axil_{channel}prot"), 3, true, "");
+        }
     }
 }
 
