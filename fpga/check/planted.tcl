@@ -1,19 +1,26 @@
 # Plants faults one at a time in copies of scripts, cards, constraints and generated files, and demands that check.tcl finds each
 # with the reason that belongs to it. `make fpga-check` does it.
-#   tclsh fpga/check/planted.tcl [rtl=DIR] [design=DIR]
+#   tclsh fpga/check/planted.tcl [rtl=DIR] [design=DIR] [only=TEXT] [json=FILE]
+# `only` takes the faults that have this text in their name. `json` writes an object for each fault: name, file, found, and in
+# `what` the reason that belongs to it, or what the check said instead.
 # Exit codes: 0 every fault was found, 1 one was not, 2 wrong usage or a missing input.
 
 set here [file dirname [file normalize [info script]]]
 set root [file dirname [file dirname $here]]
-set arguments [dict create rtl $root/build/rtl design $root/build/card]
+set arguments [dict create rtl $root/build/rtl design $root/build/card only {} json {}]
 foreach argument $argv {
     if {![regexp {^([a-z]+)=(.*)$} $argument -> name value] || ![dict exists $arguments $name]} {
         puts stderr "fpga-check: `$argument` is unknown; legal are [join [dict keys $arguments] {=, }]="
         exit 2
     }
-    dict set arguments $name [file normalize $value]
+    dict set arguments $name [expr {$name eq "only" || $value eq "" ? $value : [file normalize $value]}]
 }
 dict with arguments {}
+if {$json ne "" && ![file isdirectory [file dirname $json]]} {
+    puts stderr "fpga-check: json=$json: there is no directory [file dirname $json]"
+    exit 2
+}
+source $here/report.tcl
 
 # What is wrong, file, text that is replaced, text that replaces it, what the reason must contain.
 set faults {
@@ -173,28 +180,43 @@ proc replaced {path old new} {
     puts -nonewline $file [string replace $text $at [expr {$at + [string length $old] - 1}] $new]
     close $file
 }
-set missed 0
-set planted 0
+set chosen {}
 foreach {what path old new reason} $faults {
+    if {$only eq "" || [string first $only $what] >= 0} {
+        lappend chosen [list $what $path $old $new $reason]
+    }
+}
+if {[llength $chosen] == 0} {
+    puts stderr "fpga-check: only=$only takes no fault"
+    exit 2
+}
+set missed 0
+set rows {}
+foreach fault $chosen {
+    lassign $fault what path old new reason
+    report::progress "planted fault [expr {[llength $rows] + 1}] of [llength $chosen], $missed missed: $what"
     file delete -force $folder
     file mkdir $folder/fpga
     file copy $root/fpga/cards $root/fpga/tcl $folder/fpga
     file copy $root/constraints $folder/constraints
     file copy $design $folder/design
-    incr planted
-    if {[catch {replaced $folder/$path $old $new} problem]} {
-        incr missed
-        puts "$what: $problem"
-        continue
+    set found 0
+    if {![catch {replaced $folder/$path $old $new} said]} {
+        set failed [catch {
+            exec [info nameofexecutable] $here/check.tcl root=$folder rtl=$rtl design=$folder/design cards=u55c 2>@1
+        } said]
+        set found [expr {$failed && [regexp {failed: (.*?)\n\n} $said -> why] && [string first $reason $why] >= 0}]
+        set said "the check said: [lindex [split $said \n] 1]"
     }
-    set code [catch {
-        exec [info nameofexecutable] $here/check.tcl root=$folder rtl=$rtl design=$folder/design cards=u55c 2>@1
-    } said]
-    if {!$code || ![regexp {failed: (.*?)\n\n} $said -> found] || [string first $reason $found] < 0} {
+    lappend rows [dict create name $what file $path found $found what [expr {$found ? $reason : $said}]]
+    if {!$found} {
         incr missed
-        puts "$what in $path: not found as `$reason`, the check said: [lindex [split $said \n] 1]"
+        report::line "$what in $path: not found as `$reason`; $said"
     }
 }
 file delete -force $folder
-puts "planted faults: [expr {$planted - $missed}] of $planted found"
+report::line "planted faults: [expr {[llength $chosen] - $missed}] of [llength $chosen] found"
+if {$json ne ""} {
+    report::write $json $rows found
+}
 exit [expr {$missed ? 1 : 0}]

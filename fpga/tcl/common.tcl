@@ -3,6 +3,20 @@
 namespace eval keywalk {
     # Vivado versions that the scripts were written for. None of them has run the scripts.
     variable versions {2022.2 2023.1 2023.2}
+    # Modules of build/rtl that may be synthesised by themselves, besides queues, whose names have sizes; vivado.sh looks at them.
+    variable blocks {
+        access_check atomic_unit burst_cutter byte_rotator completion_port context_port csr data_mover entry_decode fault fence
+        hem_lookup key_decoder keywalk keywalk_core keywalk_mover keywalk_probe modulo mover_dispatch mover_read mover_write
+        mpt_cache mtr_walker page_split probe response_port split_buffer table_port tlb walk_queue write_port
+    }
+    # Legal clocks in MHz, from the slowest to the fastest.
+    variable clock_mhz {50 500}
+    # Strategies: the directives that optimise, place, improve and route.
+    variable strategies {
+        default {Default Default Default Default}
+        explore {Explore Explore AggressiveExplore AggressiveExplore}
+        quick {RuntimeOptimized RuntimeOptimized RuntimeOptimized RuntimeOptimized}
+    }
     # Sections and keys of a card: the ones that every card has, and the ones that a card with HBM has.
     variable card_keys {
         name part board_part
@@ -122,6 +136,9 @@ proc keywalk::has_hbm {card} {
 # Ends unless this Vivado is one that the scripts were written for, or `any_version` is 1.
 proc keywalk::check_version {any_version} {
     variable versions
+    if {[lsearch -exact {0 1} $any_version] < 0} {
+        stop "any_version is `$any_version`; legal are 0, 1"
+    }
     set version [version -short]
     if {[lsearch -exact $versions $version] < 0 && $any_version ne "1"} {
         stop "this is Vivado $version; the scripts were written for [join $versions {, }]. any_version=1 tries all the same"
@@ -166,18 +183,19 @@ proc keywalk::check_timing {} {
 
 # Directives of a strategy: optimise, place, improve, route.
 proc keywalk::directives {strategy} {
-    switch -exact -- $strategy {
-        default { return {Default Default Default Default} }
-        explore { return {Explore Explore AggressiveExplore AggressiveExplore} }
-        quick { return {RuntimeOptimized RuntimeOptimized RuntimeOptimized RuntimeOptimized} }
+    variable strategies
+    if {![dict exists $strategies $strategy]} {
+        stop "strategy `$strategy` is unknown; legal are [join [dict keys $strategies] {, }]"
     }
-    stop "strategy `$strategy` is unknown; legal are default, explore, quick"
+    return [dict get $strategies $strategy]
 }
 
-# Ends unless the clock is a whole number of MHz between 50 and 500, written as such: Tcl also reads `0x64` and `0100`.
+# Ends unless the clock is a whole number of MHz in its range, written as such: Tcl also reads `0x64` and `0100`.
 proc keywalk::check_clock {mhz} {
-    if {![regexp {^[1-9][0-9]{1,2}$} $mhz] || $mhz < 50 || $mhz > 500} {
-        stop "clock_mhz is `$mhz`; legal is a whole number from 50 to 500"
+    variable clock_mhz
+    foreach {slowest fastest} $clock_mhz break
+    if {![regexp {^[1-9][0-9]{1,2}$} $mhz] || $mhz < $slowest || $mhz > $fastest} {
+        stop "clock_mhz is `$mhz`; legal is a whole number from $slowest to $fastest"
     }
 }
 
