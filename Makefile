@@ -13,7 +13,7 @@ WITNESS_SEEDS ?= 200
 FUZZ_SECONDS ?= 30
 
 .PHONY: all setup setup-synth setup-formal setup-bfm rtl shell card lint vectors test check docs bench soak coverage test-slurm witness fuzz
-.PHONY: synth figures formal test-bfm mutants mutants-sample mutants-model fpga-check bitstream ooc clean
+.PHONY: synth route figures formal setup-route test-bfm mutants mutants-sample mutants-model fpga-check bitstream ooc clean
 
 all: lint vectors
 
@@ -28,6 +28,10 @@ setup-synth:
 # Installs yosys, smtbmc and the solver that proofs are made with.
 setup-formal:
 	@verify/tools/setup.sh --formal
+
+# Installs yosys and nextpnr, which place and route blocks.
+setup-route:
+	@verify/tools/setup.sh --route
 
 # Installs what mutates the golden model.
 setup-mutants:
@@ -44,6 +48,9 @@ rtl shell card lint vectors test check docs bench soak coverage test-slurm witne
 synth figures fpga-check: setup-synth
 	@$(MAKE) --no-print-directory do-$@
 
+route: setup-route
+	@$(MAKE) --no-print-directory do-$@
+
 formal: setup-formal
 	@$(MAKE) --no-print-directory do-$@
 
@@ -54,7 +61,7 @@ mutants-model: setup-mutants
 	@$(MAKE) --no-print-directory do-$@
 
 .PHONY: do-rtl do-shell do-card do-lint do-vectors do-test do-check do-docs do-bench do-soak do-coverage do-test-slurm do-witness do-fuzz
-.PHONY: do-synth do-figures do-formal do-test-bfm do-mutants do-mutants-sample do-mutants-model setup-mutants do-fpga-check
+.PHONY: do-synth do-route do-figures do-formal do-test-bfm do-mutants do-mutants-sample do-mutants-model setup-mutants do-fpga-check
 
 # The Verilog of the default configuration.
 do-rtl:
@@ -134,6 +141,10 @@ do-test-slurm:
 do-synth: do-rtl
 	$(CARGO) run --release -p keywalk-verify -- synth $(RTL) --json build/synth.json
 
+# The routed frequency of each block on an open device, against the recorded ones: a proxy, see `keywalk-verify route --help`.
+do-route: do-rtl
+	$(CARGO) run --release -p keywalk-verify -- route $(RTL) --json build/route.json
+
 # The tables and curves of README.md. A figure that misses its target is in them, and does not stop this.
 do-figures: do-rtl
 	-$(CARGO) run --release -p keywalk-verify -- bench --json build/bench.json --out docs/bench --readme README.md
@@ -181,22 +192,25 @@ do-mutants-model:
 
 # Scripts, cards and constraints of the FPGA flow under plain Tcl, and the faults that this must find. Runs no Vivado.
 do-fpga-check: do-rtl do-card
-	tclsh fpga/check/check.tcl
-	tclsh fpga/check/planted.tcl
+	tclsh fpga/check/check.tcl json=build/fpga-check.json
+	tclsh fpga/check/planted.tcl json=build/fpga-planted.json
 	$(CARGO) run --release -p keywalk-verify -- fit build/card --json build/fit.json
 
-# With Vivado: a card's bitstream and flash image under build/fpga/<card>/; the timing of one block by itself.
+# With Vivado: a card's bitstream and flash image under build/fpga/<card>/; the timing of one block by itself. Wrong options are
+# refused first, then a missing Vivado. ANY_VERSION=1 tries a Vivado that the scripts were not written for.
 CLOCK_MHZ ?= 250
 STRATEGY ?= default
+ANY_VERSION ?= 0
+vivado_options = clock_mhz='$(CLOCK_MHZ)' strategy='$(STRATEGY)' any_version='$(ANY_VERSION)' $(if $(CARD),card='$(CARD)')
 bitstream:
-	@fpga/vivado.sh --check
+	@fpga/vivado.sh --check bitstream $(vivado_options)
 	@$(MAKE) --no-print-directory do-card
-	fpga/vivado.sh bitstream card=$(CARD) clock_mhz=$(CLOCK_MHZ) strategy=$(STRATEGY)
+	fpga/vivado.sh bitstream $(vivado_options)
 
 ooc:
-	@fpga/vivado.sh --check
+	@fpga/vivado.sh --check ooc $(if $(BLOCK),block='$(BLOCK)') $(vivado_options)
 	@$(MAKE) --no-print-directory do-rtl
-	fpga/vivado.sh ooc block=$(BLOCK) clock_mhz=$(CLOCK_MHZ) strategy=$(STRATEGY) $(if $(CARD),card=$(CARD))
+	fpga/vivado.sh ooc block='$(BLOCK)' $(vivado_options)
 
 clean:
 	rm -rf build

@@ -6,6 +6,7 @@ pub mod fit;
 pub mod formal;
 pub mod mutants;
 pub mod replay;
+pub mod route;
 pub mod scenario;
 pub mod soak;
 pub mod synth;

@@ -21,6 +21,7 @@ pub mod page_list;
 pub mod pieces;
 pub mod replay;
 pub mod report;
+pub mod route;
 pub mod rtl_coverage;
 pub mod run;
 pub mod scenario;

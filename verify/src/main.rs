@@ -13,6 +13,7 @@ use command::fit::FitArgs;
 use command::formal::FormalArgs;
 use command::mutants::MutantsArgs;
 use command::replay::ReplayArgs;
+use command::route::RouteArgs;
 use command::scenario::ScenarioArgs;
 use command::soak::SoakArgs;
 use command::synth::SynthArgs;
@@ -97,6 +98,21 @@ enum Command {
     /// Exit status: 0 every figure within its target, 1 some figure missed it, 2 wrong usage or Verilog that yosys
     /// refuses, 3 yosys is missing.
     Synth(SynthArgs),
+    /// Place and route the engine's blocks on an open device and compare their frequencies with the recorded ones.
+    ///
+    /// A proxy: it says whether a change made a block slower, not how fast the block will be. yosys maps each block by
+    /// itself for Lattice ECP5 (LFE5U-85F, speed grade 8) and nextpnr places and routes it without pads. Such a
+    /// device has other LUTs, carries and RAM, and its figures are two to six times slower than what `synth` estimates for
+    /// UltraScale+: compare a figure with itself, with nothing else. The same Verilog, tools and seed give the same figure; another seed another one, and so does any
+    /// change of the Verilog, which is what the tolerance is for.
+    ///
+    /// Recorded figures, the tools they were taken with and blocks that are left out are in verify/route.toml. A block that is
+    /// slower than recorded by more than the tolerance fails, and so does one that is not recorded, or recorded and not there.
+    /// `--record` takes the figures of this run instead; do so when a block was meant to become slower, or became faster.
+    ///
+    /// Exit status: 0 no block is slower, 1 some block is, 2 wrong usage or Verilog that yosys or nextpnr refuses, 3 a tool
+    /// is missing, or is not the version that the figures were recorded with.
+    Route(RouteArgs),
     /// Say what a card's design takes of each card.
     ///
     /// Maps engine, data mover, shell and probe as `synth` does and compares LUTs, flip-flops, block RAM and UltraRAM with
@@ -240,6 +256,7 @@ fn main() -> ExitCode {
         Command::Explain(args) => explain(&args),
         Command::Bench(args) => command::bench::run(&args),
         Command::Synth(args) => command::synth::run(&args),
+        Command::Route(args) => command::route::run(&args),
         Command::Fit(args) => command::fit::run(&args),
         Command::Soak(args) => command::soak::run(&args),
         Command::Coverage(args) => command::coverage::run(&args),

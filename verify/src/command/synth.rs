@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use keywalk_verify::figures::{self, Row, grid};
-use keywalk_verify::synth::{self, Analysis, CORE, Design, SynthError, TimingPath, WideNet, Yosys};
+use keywalk_verify::synth::{self, Analysis, CORE, Design, Family, SynthError, TimingPath, WideNet, Yosys};
 
 use super::{FAILED, PASSED, Readme, Refusal, json_file, json_refusal, print, progress_bar};
 
@@ -99,33 +99,56 @@ pub struct Mapping<'a> {
 impl Mapping<'_> {
     /// Maps and analyses the modules that `choose` names.
     pub fn run(&self, choose: impl FnOnce(&Design) -> Result<Vec<String>, SynthError>) -> Result<Results, Refusal> {
-        let design = Design::read(self.directory).map_err(|error| match error {
+        let design = self.design()?;
+        let modules = choose(&design).map_err(Refusal::unusable)?;
+        let yosys = yosys()?;
+        let results = self.each(&modules, &format!("yosys {}", yosys.version), |module| {
+            let netlist = design.map(module, Family::UltraScalePlus, &yosys, self.out)?;
+            synth::analyse(&netlist, module, self.paths)
+        })?;
+        Ok((results, yosys.note()))
+    }
+
+    /// The Verilog.
+    pub fn design(&self) -> Result<Design, Refusal> {
+        Design::read(self.directory).map_err(|error| match error {
             SynthError::System { .. } => Refusal::unusable(format!(
                 "{error}; generate the Verilog first: cargo run --release -p keywalk-gen -- {} --out {}",
                 self.generator,
                 self.directory.display()
             )),
             error => Refusal::unusable(error),
-        })?;
-        let modules = choose(&design).map_err(Refusal::unusable)?;
-        let yosys = Yosys::find().ok_or_else(|| {
-            Refusal::tool_missing(
-                "no yosys: neither pyosys in build/venv (or in the Python that KEYWALK_PYOSYS names), nor KEYWALK_YOSYS, \
-                 nor `yosys` on PATH; `make synth` installs pyosys",
-            )
-        })?;
+        })
+    }
+
+    /// Works on modules, with a progress bar that names the tool.
+    pub fn each<T: Send>(
+        &self,
+        modules: &[String],
+        tool: &str,
+        work: impl Fn(&str) -> Result<T, SynthError> + Sync,
+    ) -> Result<Vec<(String, T)>, Refusal> {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let bar = progress_bar(modules.len() as u64, "modules");
-        bar.set_message(format!("yosys {}", yosys.version));
+        bar.set_message(tool.to_owned());
         let done = |module: &str| {
             bar.inc(1);
-            bar.set_message(format!("yosys {}: {module} done", yosys.version));
+            bar.set_message(format!("{tool}: {module} done"));
         };
-        let threads = self.jobs.unwrap_or(processors);
-        let results = synth::run(&design, &modules, &yosys, self.out, threads, self.paths, done);
+        let results = synth::each(modules, self.jobs.unwrap_or(processors), work, done);
         bar.finish_and_clear();
-        Ok((results.map_err(Refusal::unusable)?, yosys.note()))
+        results.map_err(Refusal::unusable)
     }
+}
+
+/// The installed yosys.
+pub fn yosys() -> Result<Yosys, Refusal> {
+    Yosys::find().ok_or_else(|| {
+        Refusal::tool_missing(
+            "no yosys: neither pyosys in build/venv (or in the Python that KEYWALK_PYOSYS names), nor KEYWALK_YOSYS, \
+             nor `yosys` on PATH; `make synth` installs pyosys",
+        )
+    })
 }
 
 const HEAD: [&str; 12] =

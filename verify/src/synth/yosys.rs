@@ -70,28 +70,37 @@ impl Yosys {
     ///
     /// # Errors
     /// What the system says, or that yosys failed, with its last words.
-    pub fn run(&self, script: &Path, log: &Path) -> Result<(), YosysError> {
-        let at = |path: &Path| {
-            let path = path.to_owned();
-            move |source| YosysError::System { path, source }
-        };
-        let output = File::create(log).map_err(at(log))?;
-        let errors = output.try_clone().map_err(at(log))?;
-        let mut command = Command::new(&self.program);
-        command.args(&self.arguments).arg(script).stdin(Stdio::null()).stdout(output).stderr(errors);
-        let status = command.status().map_err(at(Path::new(&self.program)))?;
-        if status.success() {
-            return Ok(());
-        }
-        let text = String::from_utf8_lossy(&fs::read(log).map_err(at(log))?).into_owned();
-        let last = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("nothing").to_owned();
-        Err(YosysError::Failed { last, log: log.into() })
+    pub fn run(&self, script: &Path, log: &Path) -> Result<(), ToolError> {
+        run_logged("yosys", Command::new(&self.program).args(&self.arguments).arg(script), log)
     }
 }
 
-/// Why yosys made no netlist.
+/// Runs a tool; what it says goes into `log`.
+///
+/// # Errors
+/// What the system says, or that the tool failed, with its last error or else its last words.
+pub(crate) fn run_logged(tool: &'static str, command: &mut Command, log: &Path) -> Result<(), ToolError> {
+    let at = |path: &Path| {
+        let path = path.to_owned();
+        move |source| ToolError::System { path, source }
+    };
+    let output = File::create(log).map_err(at(log))?;
+    let errors = output.try_clone().map_err(at(log))?;
+    command.stdin(Stdio::null()).stdout(output).stderr(errors);
+    let status = command.status().map_err(at(Path::new(command.get_program())))?;
+    if status.success() {
+        return Ok(());
+    }
+    let text = String::from_utf8_lossy(&fs::read(log).map_err(at(log))?).into_owned();
+    let error = text.lines().rev().find(|line| line.starts_with("ERROR"));
+    let last =
+        error.or_else(|| text.lines().rev().find(|line| !line.trim().is_empty())).unwrap_or("nothing").to_owned();
+    Err(ToolError::Failed { tool, last, log: log.into() })
+}
+
+/// Why a tool made nothing.
 #[derive(Debug, thiserror::Error)]
-pub enum YosysError {
+pub enum ToolError {
     /// The operating system refused.
     #[error("{}: {source}", path.display())]
     System {
@@ -100,10 +109,12 @@ pub enum YosysError {
         /// Why.
         source: io::Error,
     },
-    /// yosys failed.
-    #[error("yosys failed; its last line: {last} (all of it: {})", log.display())]
+    /// The tool failed.
+    #[error("{tool} failed; its last line: {last} (all of it: {})", log.display())]
     Failed {
-        /// Its last line.
+        /// Its name.
+        tool: &'static str,
+        /// Its last error, or its last line.
         last: String,
         /// Where everything is.
         log: PathBuf,
