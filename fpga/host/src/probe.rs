@@ -13,6 +13,11 @@ use serde::Serialize;
 use crate::engine::field_of;
 use crate::{Error, Host, PROBE_OFFSET};
 
+/// What an event calls the table of a page-table walk.
+pub(crate) const PAGE_TABLE: &str = "page_table";
+/// More events than wait at any time: an engine's queue holds 1024 at most.
+pub const FAULTS_MAX: usize = 4096;
+
 /// Operands of an atomic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Atomic {
@@ -167,19 +172,21 @@ impl Host<'_> {
         })
     }
 
-    /// Carries a work request of the kernel out.
+    /// Carries a work request out, of the kernel or of a user.
     ///
     /// # Errors
     /// As [`Host::request`].
     pub fn work(
         &mut self,
         function: u8,
+        is_privileged: bool,
         pd: u32,
         qpn: u32,
         wqe: &[u8; WORK_REQUEST_BYTES],
     ) -> Result<WorkStatus, Error> {
         let name = u32::from(function) << probe::probe_work::FUNCTION.low;
-        self.probe_write(&probe::probe_work::REGISTER, name | 1 << probe::probe_work::PRIVILEGED.low)?;
+        let privileged = u32::from(is_privileged) << probe::probe_work::PRIVILEGED.low;
+        self.probe_write(&probe::probe_work::REGISTER, name | privileged)?;
         self.probe_write(&probe::probe_work_pd::REGISTER, pd)?;
         self.probe_write(&probe::probe_work_qpn::REGISTER, qpn)?;
         let (words, _) = wqe.as_chunks();
@@ -196,9 +203,13 @@ impl Host<'_> {
     /// Takes an event, if there is one.
     ///
     /// # Errors
-    /// Those of the card.
+    /// [`Error::Silent`] where nothing answers; those of the card.
     pub fn take_fault(&mut self) -> Result<Option<Fault>, Error> {
-        if field_of(self.probe_read(&probe_status::REGISTER)?, &probe_status::FAULT) == 0 {
+        let status = self.probe_read(&probe_status::REGISTER)?;
+        if status == u32::MAX {
+            return Err(Error::Silent { register: probe_status::REGISTER.name, value: status });
+        }
+        if field_of(status, &probe_status::FAULT) == 0 {
             return Ok(None);
         }
         let mut bytes = Vec::new();
@@ -210,7 +221,7 @@ impl Host<'_> {
         let name = Status::ALL.get(status as usize).map(|status| status.name().to_owned());
         let table = match Table::from_code(table) {
             Some(table) => table.name().to_owned(),
-            None if table == hem::TABLE_CODE_MTR => "page_table".into(),
+            None if table == hem::TABLE_CODE_MTR => PAGE_TABLE.into(),
             None => table.to_string(),
         };
         Ok(Some(Fault {
