@@ -7,6 +7,7 @@ use keywalk_contract::{CommandStatus, Field, MailboxCommand, Table, mpt_entry, p
 use keywalk_image::BuiltTable;
 use serde::Serialize;
 
+use crate::probe::NAME_BITS;
 use crate::{Card, Error, PROBE_OFFSET};
 
 /// What a card says of itself.
@@ -59,6 +60,8 @@ pub struct Host<'c> {
     pub card: &'c mut dyn Card,
     /// Mailbox commands ask for an interrupt when they are done.
     pub wants_interrupt: bool,
+    /// Bits of tag and function that the card keeps, as in register `probe_result_name`.
+    pub(crate) name_bits: u32,
     /// Token of the last mailbox command.
     token: u16,
 }
@@ -66,7 +69,7 @@ pub struct Host<'c> {
 impl<'c> Host<'c> {
     /// Speaks to that card. Nothing is read or written yet.
     pub fn new(card: &'c mut dyn Card) -> Self {
-        Self { card, wants_interrupt: false, token: 0 }
+        Self { card, wants_interrupt: false, name_bits: NAME_BITS, token: 0 }
     }
 
     /// Reads a register of the engine.

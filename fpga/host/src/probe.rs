@@ -13,6 +13,8 @@ use serde::Serialize;
 use crate::engine::field_of;
 use crate::{Error, Host, PROBE_OFFSET};
 
+/// Bits of a tag, and of a function behind it, in register `probe_result_name`: a configuration may keep fewer of each.
+pub(crate) const NAME_BITS: u32 = 0xff_ffff;
 /// What an event calls the table of a page-table walk.
 pub(crate) const PAGE_TABLE: &str = "page_table";
 /// More events than wait at any time: an engine's queue holds 1024 at most.
@@ -110,11 +112,49 @@ impl Host<'_> {
         Ok(())
     }
 
+    /// Learns how many bits of tags and functions the card keeps, by a request of no bytes: all, until this is asked for. The
+    /// kept bits of a tag.
+    ///
+    /// # Errors
+    /// As [`Host::request`]; [`Error::Wrong`] where they are not the lowest ones.
+    pub fn learn_names(&mut self) -> Result<u16, Error> {
+        let nothing = Request {
+            tag: u16::MAX,
+            function: u8::MAX,
+            operation: Operation::RemoteRead,
+            key: 0,
+            pd: 0,
+            qpn: 0,
+            va: 0,
+            length: 0,
+            atomic: None,
+        };
+        // Whatever name the outcome has is right.
+        self.name_bits = 0;
+        let outcome = self.request(&nothing, &[]);
+        self.name_bits = NAME_BITS;
+        outcome?;
+        let kept = self.probe_read(&probe::probe_result_name::REGISTER)?;
+        let (tag, function) = (kept as u16, (kept >> 16) as u8);
+        let are_low = tag & tag.wrapping_add(1) == 0 && function & function.wrapping_add(1) == 0;
+        if tag == 0 || function == 0 || !are_low || kept & !NAME_BITS != 0 {
+            let what = format!("register `probe_result_name` reads as {kept:#x} behind a request of {NAME_BITS:#x}");
+            return Err(Error::Wrong(format!("{what}; legal are the lowest bits of the tag and of the function")));
+        }
+        self.name_bits = kept;
+        Ok(tag)
+    }
+
     /// Carries a request out; `payload` is what a write writes.
     ///
     /// # Errors
-    /// [`Error::Timeout`]; [`Error::Wrong`] where the probe refuses it, or answers for another, or with a code that there is not.
+    /// [`Error::Timeout`]; [`Error::Wrong`] where the payload does not fit, where the probe refuses the request, or answers for
+    /// another, or with a code that there is not.
     pub fn request(&mut self, request: &Request, payload: &[u8]) -> Result<Outcome, Error> {
+        if payload.len() > BUFFER_BYTES as usize {
+            let length = payload.len();
+            return Err(Error::Wrong(format!("a payload has {length} bytes; the probe's buffer holds {BUFFER_BYTES}")));
+        }
         self.fill(payload)?;
         let (is_swap, value, compare) = match request.atomic {
             None => (0, 0, 0),
@@ -145,11 +185,11 @@ impl Host<'_> {
         if field_of(status, &probe_status::REFUSED) == 1 {
             let length = request.length;
             return Err(Error::Wrong(format!(
-                "the probe refuses a request of {length} bytes; legal are {BUFFER_BYTES}"
+                "the probe refuses a request of {length} bytes; legal are up to {BUFFER_BYTES}"
             )));
         }
         let answered = self.probe_read(&probe::probe_result_name::REGISTER)?;
-        if answered != name {
+        if (answered ^ name) & self.name_bits != 0 {
             return Err(Error::Wrong(format!("the outcome of {answered:#x} came for request {name:#x}")));
         }
         let result = self.probe_read(&probe_result::REGISTER)?;

@@ -129,6 +129,8 @@ struct Run<'h, 'c> {
     content: Vec<u8>,
     seed: u64,
     tag: u16,
+    /// Bits of a tag that the card keeps.
+    tag_bits: u16,
     /// Hold mode is on.
     holds: bool,
     /// Requests sent.
@@ -160,13 +162,22 @@ pub fn run(host: &mut Host<'_>, seed: u64, progress: &mut dyn FnMut(&Check)) -> 
         return Err(Error::Foreign { what });
     }
     let room = host.card.memory()?.room();
-    let data = room.end - DATA_PAGES * PAGE_BYTES..room.end;
+    let data = match room.end.checked_sub(DATA_PAGES * PAGE_BYTES) {
+        Some(start) if start > room.start => start..room.end,
+        _ => {
+            return Err(Error::Setup {
+                what: format!("the card is given memory from {:#x} to {:#x}", room.start, room.end),
+                advice: format!("give it more than {DATA_PAGES} pages"),
+            });
+        }
+    };
     let mut run = Run {
         content: vec![0; (data.end - data.start) as usize],
         data: data.clone(),
         host,
         seed,
         tag: 0,
+        tag_bits: u16::MAX,
         holds: false,
         sent: 0,
         counted: BTreeMap::new(),
@@ -207,6 +218,10 @@ impl Run<'_, '_> {
                 }
             }
             Err(Error::Wrong(format!("there are more than {FAULTS_MAX} events, with nothing under way")))
+        })?;
+        self.check("outcomes have the name of their request".into(), |run| {
+            run.tag_bits = run.host.learn_names()?;
+            Ok(())
         })?;
         for hops in 0..=MPT_HOPS {
             self.round(&room, hops, has_work)?;
@@ -401,7 +416,7 @@ impl Run<'_, '_> {
 
     /// Sends a request that must end with that status.
     fn send(&mut self, request: &Request, payload: &[u8], status: Status) -> Result<Outcome, Error> {
-        self.tag = self.tag.wrapping_add(1);
+        self.tag = self.tag.wrapping_add(1) & self.tag_bits;
         self.sent += 1;
         for name in ["requests", "latencies"] {
             self.count(name, 1);

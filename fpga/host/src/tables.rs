@@ -49,7 +49,7 @@ impl Tables {
     /// spare ones, and writes everything but the entries of the MPT, which commands bring.
     ///
     /// # Errors
-    /// [`Error::Tables`], [`Error::OutsideMemory`].
+    /// [`Error::Tables`], [`Error::OutsideMemory`]; [`Error::Setup`] where `room` is not made of whole pages.
     pub fn build(
         memory: &mut dyn Memory,
         room: Range<u64>,
@@ -73,8 +73,18 @@ impl Tables {
             ..TableSetDescription::default()
         };
         let description = Description { seed, table_sets: vec![set], ..Description::default() };
-        let image = description.build_in(room.start + (MAILBOX_PAGES + SPARE_PAGES) * PAGE_BYTES..room.end)?;
-        let content = vec![0; (room.end - room.start) as usize];
+        if !room.start.is_multiple_of(PAGE_BYTES) || !room.end.is_multiple_of(PAGE_BYTES) {
+            return Err(Error::Setup {
+                what: format!("tables are to lie from {:#x} to {:#x}", room.start, room.end),
+                advice: format!("give them whole pages, at multiples of {PAGE_BYTES}"),
+            });
+        }
+        let bytes = room.end.saturating_sub(room.start) as usize;
+        let own_bytes = (MAILBOX_PAGES + SPARE_PAGES) * PAGE_BYTES;
+        offset_in(&memory.room(), room.start, bytes)?;
+        offset_in(&room, room.start, own_bytes as usize)?;
+        let image = description.build_in(room.start + own_bytes..room.end)?;
+        let content = vec![0; bytes];
         let mut tables = Self { image, room, content, spares_used: 0 };
         for (address, page) in tables.image.memory.written_pages() {
             let first = offset_in(&tables.room, address, page.len())?;

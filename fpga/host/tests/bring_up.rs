@@ -5,10 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use keywalk_contract::regs;
+use keywalk_contract::{probe, regs};
 use keywalk_host::pci::Ids;
 use keywalk_host::simulate::SimulatedCard;
-use keywalk_host::{BAR_BYTES, Host, self_test};
+use keywalk_host::{BAR_BYTES, Host, PROBE_OFFSET, self_test};
 
 /// Subcommands of `keywalk-host`, by which the guide names a command in the middle of a sentence.
 const ACTIONS: [&str; 7] = ["list", "info", "self-test", "counters", "faults", "read", "write"];
@@ -90,8 +90,7 @@ fn its_commands_are_legal() {
 fn its_facts_are_the_programs() {
     let guide = text("docs/bring-up.md");
     let (major, minor) = (regs::VERSION >> 16, regs::VERSION & 0xffff);
-    let (probe_major, probe_minor) =
-        (keywalk_contract::probe::VERSION >> 16, keywalk_contract::probe::VERSION & 0xffff);
+    let (probe_major, probe_minor) = (probe::VERSION >> 16, probe::VERSION & 0xffff);
     for fact in [
         format!(
             "register map {major}.{minor}, ready yes, idle yes, probe {probe_major}.{probe_minor} with work requests"
@@ -107,6 +106,7 @@ fn its_facts_are_the_programs() {
             regs::requests_in_flight::REGISTER.offset,
             regs::reads_in_flight::REGISTER.offset
         ),
+        format!("`read {:#x}`: what came", PROBE_OFFSET + probe::probe_result_name::REGISTER.offset),
         format!("`read {}` stays 0", regs::status::REGISTER.offset),
     ] {
         assert!(guide.contains(&fact), "the guide does not say: {fact}");

@@ -12,7 +12,9 @@ use keywalk_contract::{
 };
 use keywalk_host::probe::Atomic;
 use keywalk_host::self_test::{self, Report};
+use keywalk_host::tables::{OBJECT_COUNT, Tables};
 use keywalk_host::{Card, Error, Host, Memory, PROBE_OFFSET};
+use keywalk_image::{RegionDescription, RegionKind};
 use keywalk_model::{BusError, Descriptor, Device, Engine, MemoryMut, Request, TableSet, WorkRequest};
 
 /// Events that wait at most.
@@ -263,6 +265,8 @@ struct ModelCard {
     /// How the last command ended, where that is not the model's answer.
     forged_status: Option<u32>,
     mailbox_hangs: bool,
+    /// Bits of tags and functions that are kept.
+    name_bits: u32,
 }
 
 fn field(value: u32, field: &Field) -> u64 {
@@ -284,6 +288,7 @@ impl ModelCard {
             pointers: HashMap::new(),
             forged_status: None,
             mailbox_hangs: false,
+            name_bits: 0xff_ffff,
         }
     }
 
@@ -427,7 +432,7 @@ impl ModelCard {
     }
 
     fn go(&mut self) {
-        let asked = self.probe(&probe::probe_request::REGISTER);
+        let asked = self.probe(&probe::probe_request::REGISTER) & (0xff00_0000 | self.name_bits);
         let mut request = Request {
             tag: field(asked, &probe::probe_request::TAG) as u16,
             function: field(asked, &probe::probe_request::FUNCTION) as u8,
@@ -731,7 +736,10 @@ impl Card for ModelCard {
 }
 
 fn test(planted: Planted, seed: u64) -> Report {
-    let mut card = ModelCard::new(planted);
+    test_card(ModelCard::new(planted), seed)
+}
+
+fn test_card(mut card: ModelCard, seed: u64) -> Report {
     let mut seen = 0;
     let report = self_test::run(&mut Host::new(&mut card), seed, &mut |_| seen += 1).expect("it can be tested");
     assert_eq!(report.checks.len(), seen);
@@ -755,6 +763,67 @@ fn the_model_passes() {
 fn every_planted_fault_is_found() {
     let missed: Vec<_> = FAULTS.iter().filter(|planted| test(**planted, 1).failed() == 0).collect();
     assert!(missed.is_empty(), "{missed:?} are not found");
+}
+
+/// A configuration may keep few bits of tags and functions.
+#[test]
+fn names_may_be_short() {
+    for name_bits in [0x01_0001, 0x03_00ff, 0xff_0fff] {
+        let report = test_card(ModelCard { name_bits, ..ModelCard::new(Planted::Nothing) }, 1);
+        let failures: Vec<_> = report.checks.iter().filter(|check| check.failure.is_some()).collect();
+        assert!(failures.is_empty(), "{name_bits:#x}: {failures:#?}");
+    }
+    for name_bits in [0, 0xff_0000, 0xff, 0xff_fffe, 0xfe_ffff, 0xff_0fef] {
+        let report = test_card(ModelCard { name_bits, ..ModelCard::new(Planted::Nothing) }, 1);
+        assert_ne!(report.checks[1].failure, None, "{name_bits:#x}");
+    }
+}
+
+/// Memory that is too small for the tables, for all of the test, and for what is asked of the builder.
+#[test]
+fn tables_that_do_not_fit_are_refused() {
+    let mut card = ModelCard::new(Planted::Nothing);
+    let free =
+        |index| RegionDescription { kind: RegionKind::FrmrFree, index: Some(index), ..RegionDescription::default() };
+    let build = |card: &mut ModelCard, room, hops| Tables::build(&mut card.memory, room, 1, hops, vec![free(1)]);
+    for room in [
+        ROOM.start..ROOM.start,
+        ROOM.start..ROOM.start + 1,
+        ROOM.start..ROOM.start + 0x5000,
+        ROOM.start..ROOM.start + 0x6000,
+        ROOM.start + 8..ROOM.end,
+        ROOM.start..ROOM.end - 8,
+        ROOM.start..ROOM.end + 0x1000,
+        ROOM.start - 0x1000..ROOM.end,
+        ROOM.end..ROOM.start,
+        0..u64::MAX,
+        u64::MAX - 1..u64::MAX,
+    ] {
+        let error = build(&mut card, room.clone(), 3).err().unwrap_or_else(|| panic!("{room:x?} is taken"));
+        let told = error.to_string();
+        let legal = ["pinned memory", "tables cannot be built", "whole pages"];
+        assert!(legal.iter().any(|part| told.contains(part)), "{told}");
+        assert!(card.memory.0.iter().all(|byte| *byte == 0xee), "{room:x?}: nothing is written");
+    }
+    assert!(build(&mut card, ROOM, 4).is_err(), "there are up to three hops");
+    let many: Vec<_> = (0..=OBJECT_COUNT).map(free).collect();
+    assert!(Tables::build(&mut card.memory, ROOM, 1, 0, many).is_err(), "there are as many objects");
+    assert!(card.memory.0.iter().all(|byte| *byte == 0xee), "nothing is written");
+    build(&mut card, ROOM, 3).expect("this fits");
+    let payload = vec![0; BUFFER_BYTES as usize + 1];
+    let request = keywalk_host::probe::Request {
+        tag: 1,
+        function: 1,
+        operation: Operation::RemoteWrite,
+        key: 0,
+        pd: 0,
+        qpn: 0,
+        va: 0,
+        length: BUFFER_BYTES,
+        atomic: None,
+    };
+    let told = Host::new(&mut card).request(&request, &payload).expect_err("it is too long").to_string();
+    assert!(told.contains("4097") && told.contains("holds 4096"), "{told}");
 }
 
 /// A card that hangs ends the test at once, with what was waited for.
