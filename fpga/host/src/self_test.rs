@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use keywalk_contract::regs::{ARRAYS, ArrayName, control, interrupt_status};
-use keywalk_contract::work::{WORK_REQUEST_BYTES, fast_register, invalidate_key};
+use keywalk_contract::work::{WORK_REQUEST_BYTES, bind_window, fast_register, invalidate_key};
 use keywalk_contract::{
     CommandStatus, Field, MoverStatus, Operation, Right, Status, Table, WorkOpcode, WorkStatus, key, mpt_entry, probe,
     regs,
@@ -82,14 +82,17 @@ struct Target {
     pd: u32,
     va: u64,
     length: u64,
-    /// Pages of 4 KiB.
+    /// Virtual address of the first byte by which pages are counted: `va`, but of a zero-based region.
+    origin: u64,
+    /// Pages of 4 KiB, from that of the first byte on.
     pages: Vec<u64>,
 }
 
 impl Target {
     /// Bus address of a byte of the region.
     fn address(&self, va: u64) -> u64 {
-        self.pages[((va / PAGE_BYTES) - (self.va / PAGE_BYTES)) as usize] + va % PAGE_BYTES
+        let va = self.origin + (va - self.va);
+        self.pages[((va / PAGE_BYTES) - (self.origin / PAGE_BYTES)) as usize] + va % PAGE_BYTES
     }
 
     /// The last byte.
@@ -293,6 +296,9 @@ impl Run<'_, '_> {
             self.check("a write and a read of 4 KiB".into(), |run| run.whole_buffer(&target))?;
             self.check("latencies can be measured".into(), |run| run.latencies(&target))?;
         }
+        for (number, what) in [(8, "a region of pages of 16 KiB"), (9, "a zero-based region")] {
+            self.check(named(what), |run| run.other_region(&Target::of(&tables.regions()[number])))?;
+        }
         self.check(named("a request of no bytes, and one of another function"), |run| run.odd_ones(&tables))?;
         self.refusals(&tables, hops)?;
         self.check(named("a request whose second page is not there"), |run| run.half_there(&tables))?;
@@ -304,6 +310,7 @@ impl Run<'_, '_> {
         }
         if has_work {
             self.check(named("fast registration and invalidation"), |run| run.fast_registration(&mut tables))?;
+            self.check(named("a window is bound and invalidated"), |run| run.window(&tables))?;
         }
         self.check(named("events came for the table errors, and no others"), |run| run.events())?;
         self.check(named("interrupts tell of events and commands, and can be cleared"), |run| run.interrupts(&tables))?;
@@ -364,7 +371,7 @@ impl Run<'_, '_> {
     }
 
     /// The regions: four with page tables of 0 to 3 hops, one that can be read only, one with a page that is not there, one for
-    /// fast registration, one that can be written only.
+    /// fast registration, one that can be written only, one of large pages, a zero-based one, and a window.
     fn regions(&self) -> Vec<RegionDescription> {
         // Pages of a region are apart and out of order.
         let page = |number: u64| self.data.start + (number * 11 + 5) % DATA_PAGES * PAGE_BYTES;
@@ -411,6 +418,40 @@ impl Run<'_, '_> {
             ..RegionDescription::default()
         });
         regions.push(write_only);
+        // Pages that others have as well: what is in them is known by address.
+        let large = 4 * PAGE_BYTES;
+        regions.push(RegionDescription {
+            name: "pages of 16 KiB".into(),
+            length_bytes: large + 0x1000,
+            va: 0x7f06_0000_1230,
+            page_bytes: large,
+            pages: PageList::Explicit { addresses: vec![self.data.start + 2 * large, self.data.start] },
+            pd: 0x10_0006,
+            rights: all,
+            index: Some(6),
+            hop: Some(1),
+            ..RegionDescription::default()
+        });
+        regions.push(RegionDescription {
+            name: "zero-based".into(),
+            length_bytes: 0x1000,
+            va: 0x7f07_0000_0230,
+            pages: PageList::Explicit { addresses: vec![page(9), page(4)] },
+            pd: 0x10_0007,
+            rights: all,
+            index: Some(7),
+            hop: Some(1),
+            is_zero_based: true,
+            ..RegionDescription::default()
+        });
+        regions.push(RegionDescription {
+            name: "window".into(),
+            kind: RegionKind::Mw,
+            pd: regions[3].pd,
+            index: Some(0x47),
+            window_type: 2,
+            ..RegionDescription::default()
+        });
         regions
     }
 
@@ -640,6 +681,16 @@ impl Run<'_, '_> {
         Ok(())
     }
 
+    /// Accesses inside of a region, and beside it.
+    fn other_region(&mut self, target: &Target) -> Result<(), Error> {
+        self.write(target, Operation::RemoteWrite)?;
+        self.read(target, Operation::RemoteRead)?;
+        for va in [target.va.wrapping_sub(1), target.last()] {
+            self.refused(&target.request(Operation::RemoteWrite, va, 2), Status::Bounds, 0)?;
+        }
+        Ok(())
+    }
+
     /// A request of no bytes succeeds, whatever its key; one of another function is carried out as that function's.
     fn odd_ones(&mut self, tables: &Tables) -> Result<(), Error> {
         let target = Target::of(&tables.regions()[1]);
@@ -755,6 +806,7 @@ impl Run<'_, '_> {
                 pd: region.pd,
                 va: 0x5_0000_0000 + 0x40 * u64::from(variant),
                 length: 2 * PAGE_BYTES,
+                origin: 0x5_0000_0000 + 0x40 * u64::from(variant),
                 pages: pages.clone(),
             };
             let fields = [
@@ -790,6 +842,49 @@ impl Run<'_, '_> {
             self.work("LOCAL_INV of what is invalid", true, region.pd, &invalid, WorkStatus::State)?;
         }
         Ok(())
+    }
+
+    /// A window of type 2 over a part of a region: its own bounds, rights and queue pair count, and the region stays while it is
+    /// bound.
+    fn window(&mut self, tables: &Tables) -> Result<(), Error> {
+        let (region, window) = (&tables.regions()[3], &tables.regions()[10]);
+        let parent = Target::of(region);
+        let va = parent.va + PAGE_BYTES + 0x100;
+        // The region's pages are others since it was taken away and came back.
+        let mut pages = parent.pages;
+        pages.rotate_left(1);
+        let target = Target {
+            key: key::of_index(window.index) | 0x21,
+            pd: window.pd,
+            va,
+            length: PAGE_BYTES + 0x123,
+            origin: va,
+            pages: pages.split_off(1),
+        };
+        let fields = [
+            (bind_window::OPCODE, WorkOpcode::BindWindow as u64),
+            (bind_window::NEW_KEY, target.key.into()),
+            (bind_window::LENGTH, target.length),
+            (bind_window::PARENT_KEY, parent.key.into()),
+            (bind_window::VA, target.va),
+            (bind_window::RR_EN, 1),
+            (bind_window::RW_EN, 1),
+        ];
+        self.work("BIND_MW", true, window.pd, &fields, WorkStatus::Ok)?;
+        self.other_region(&target)?;
+        let read = target.request(Operation::RemoteRead, target.va, 8);
+        self.refused(&Request { qpn: read.qpn + 1, ..read }, Status::WindowQueuePair, 0)?;
+        self.refused(&Request { operation: Operation::LocalRead, ..read }, Status::WindowLocal, 0)?;
+        let atomic =
+            Request { atomic: Some(Atomic::Add(1)), ..target.request(Operation::RemoteAtomic, target.word(), 8) };
+        self.refused(&atomic, Status::AccessRight, 0)?;
+        let ended = self.host.command(FUNCTION, "DESTROY_MPT", region.index, 0, 0)?;
+        expect("how DESTROY_MPT of a region with a window ends", &ended.name(), &CommandStatus::WindowsBound.name())?;
+        self.read_piece(&target, Operation::RemoteRead, target.va, 8)?;
+        let fields =
+            [(invalidate_key::OPCODE, WorkOpcode::LocalInvalidate as u64), (invalidate_key::KEY, target.key.into())];
+        self.work("LOCAL_INV of a window", true, window.pd, &fields, WorkStatus::Ok)?;
+        self.refused(&read, Status::EntryState, 0)
     }
 
     fn work(
@@ -932,8 +1027,20 @@ fn function_counter(function: u8, is_ok: bool) -> String {
 impl Target {
     /// The region as it was built.
     fn of(region: &BuiltRegion) -> Self {
-        let pages = (0..region.pages.count()).map(|page| region.pages.get(page).unwrap_or(0)).collect();
-        Self { key: region.key, pd: region.pd, va: region.va, length: region.length_bytes, pages }
+        let page_bytes = 1 << region.pages.page_shift();
+        let first = region.va % page_bytes / PAGE_BYTES;
+        let pages = (0..region.pages.count()).flat_map(|page| {
+            let address = region.pages.get(page).unwrap_or(0);
+            (address..address + page_bytes).step_by(PAGE_BYTES as usize)
+        });
+        Self {
+            key: region.key,
+            pd: region.pd,
+            va: if region.is_zero_based { 0 } else { region.va },
+            length: region.length_bytes,
+            origin: region.va,
+            pages: pages.skip(first as usize).collect(),
+        }
     }
 
     /// A request of the region.

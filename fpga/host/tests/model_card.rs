@@ -144,6 +144,16 @@ enum Planted {
     AnyQueue,
     /// Work requests succeed whatever they ask for.
     AnyWork,
+    /// The size of pages is not looked at.
+    SmallPages,
+    /// Zero-based regions are not known.
+    NoZeroBase,
+    /// Windows are anybody's.
+    AnyQueuePair,
+    /// Windows reach as far as their region.
+    WideWindows,
+    /// Regions with windows can be destroyed.
+    DestroysParents,
 }
 
 /// All of them but [`Planted::Nothing`].
@@ -203,6 +213,11 @@ const FAULTS: &[Planted] = &[
     Planted::RoundsAddresses,
     Planted::AnyQueue,
     Planted::AnyWork,
+    Planted::SmallPages,
+    Planted::NoZeroBase,
+    Planted::AnyQueuePair,
+    Planted::WideWindows,
+    Planted::DestroysParents,
 ];
 
 struct Bytes(Vec<u8>);
@@ -345,6 +360,17 @@ impl ModelCard {
         Some((root, now))
     }
 
+    /// Clears a field of an entry; what was there.
+    fn clear_field(&mut self, index: u32, field: &Field) -> Option<(u64, [u8; 64])> {
+        let address = self.entry_address(index)?;
+        let mut entry = [0; 64];
+        keywalk_model::Memory::read(&self.memory, address, &mut entry).ok()?;
+        let mut changed = entry;
+        field.put(&mut changed, 0).ok()?;
+        MemoryMut::write(&mut self.memory, address, &changed).ok()?;
+        Some((address, entry))
+    }
+
     fn commit_table(&mut self) {
         use regs::{table_geometry as geometry, table_object_count, table_select};
         let table = field(self.get(table_select::REGISTER.offset), &table_select::TABLE);
@@ -391,9 +417,12 @@ impl ModelCard {
             if completion.event && !is_quiet || is_loud {
                 self.interrupts |= COMMAND;
             }
-            if self.planted == Planted::AnyCommand {
-                self.forged_status = Some(1);
-            }
+            let is_forged = match self.planted {
+                Planted::AnyCommand => true,
+                Planted::DestroysParents => completion.status == CommandStatus::WindowsBound,
+                _ => false,
+            };
+            self.forged_status = is_forged.then(|| CommandStatus::Ok.code().into());
             let geometry = self.device.engine.table_sets[0].table_mut(Table::Mpt).geometry;
             let failed = match completion.status {
                 CommandStatus::IndexOutOfRange => Some((Status::IndexOutOfRange, 0)),
@@ -445,7 +474,15 @@ impl ModelCard {
         };
         let index = self.device.engine.table_sets[0].mpt_index(request.key);
         let aged = if self.planted == Planted::StalePointers { self.age_pointer(index) } else { None };
+        let cleared = match self.planted {
+            Planted::SmallPages => self.clear_field(index, &mpt_entry::PBL_BUF_PG_SZ),
+            Planted::NoZeroBase => self.clear_field(index, &mpt_entry::ZBVA),
+            _ => None,
+        };
         let mut response = self.device.engine.translate(&self.memory, &request);
+        if let Some((address, entry)) = cleared {
+            let _ = MemoryMut::write(&mut self.memory, address, &entry);
+        }
         if let Some((root, now)) = aged {
             let _ = MemoryMut::write(&mut self.memory, root, &now);
         }
@@ -461,6 +498,10 @@ impl ModelCard {
             Planted::AnyVariant => {
                 retry(Status::EntryKey, &|request, variant| request.key = request.key & !0xff | variant)
             }
+            Planted::AnyQueuePair => retry(Status::WindowQueuePair, &|request, _| request.qpn = 7),
+            Planted::WideWindows if index == 0x47 => retry(Status::Bounds, &|request, _| {
+                (request.key, request.pd) = (0xc7 << 8 | (0xc7 ^ 0x5a), 0x10_00c7);
+            }),
             Planted::AnyDomain => retry(Status::ProtectionDomain, &|request, _| request.pd ^= 1),
             Planted::AnyReader => retry(Status::AccessRight, &|request, _| {
                 if Operation::from_code(request.operation) == Some(Operation::RemoteRead) {
