@@ -274,7 +274,7 @@ fn print_report(is_json: bool, name: &str, report: &Report) -> std::io::Result<(
         }
     }
     for figure in &report.figures {
-        line(&format!("{:<24}{} clock cycles", figure.name, figure.cycles))?;
+        line(&format!("{:<28}{} clock cycles", figure.name, figure.cycles))?;
     }
     line(&format!("{name}: {passed} passed, {failed} failed"))
 }

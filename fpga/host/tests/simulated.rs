@@ -15,9 +15,9 @@ fn the_self_test_passes_on_the_simulated_card() {
     let failures: Vec<_> = report.checks.iter().filter(|check| check.failure.is_some()).collect();
     assert!(failures.is_empty(), "{failures:#?}");
     assert!(report.checks.len() > 120, "{} checks", report.checks.len());
-    // The entry and a page table's levels are read from host memory at first; then two reads fewer.
+    // The entry and three levels of a page table are read from host memory at first, then the data alone.
     let [first, again] = [0, 1].map(|number| report.figures[number].cycles);
-    assert!(first > again && again > 100, "{first} and {again} cycles");
+    assert!(first > 3 * again && again > 100, "{first} and {again} cycles");
 }
 
 #[test]
