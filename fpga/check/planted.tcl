@@ -104,7 +104,16 @@ set faults {
     {an IO standard in the card's data alone} fpga/cards/u55c.toml {perst_iostandard = "LVCMOS18"} {perst_iostandard = "LVCMOS12"}
         {IOSTANDARD of pcie_perst_n}
     {a flash that is too small} fpga/cards/u55c.toml {flash_megabytes = 128} {flash_megabytes = 16} {is beyond the flash}
-    {an alarm that is not held low} fpga/cards/u55c.toml {[hbm]} {[clock]} {is unknown}
+    {an alarm that is not held low} fpga/cards/u55c.toml {[hbm]} {[memory]} {is unknown}
+    {a section twice} fpga/cards/u55c.toml {[resources]} {[clock]} {section `clock` is there twice}
+    {a number in quotes} fpga/cards/u55c.toml {refclk_mhz = 100} {refclk_mhz = "100"} {legal is a whole number}
+    {a number with a zero before it} fpga/cards/u55c.toml {refclk_mhz = 100} {refclk_mhz = 0100} {legal is a whole number}
+    {a number that is too large} fpga/cards/u55c.toml {luts = 1303680} {luts = 1303680000000} {legal is a whole number}
+    {a string without quotes} fpga/cards/u55c.toml {part = "xcu55c-fsvh2892-2L-e"} {part = 55} {legal is a string}
+    {an empty string} fpga/cards/u55c.toml {perst = "BF41"} {perst = ""} {legal is a string}
+    {an escape in a string} fpga/cards/u55c.toml {perst = "BF41"} {perst = "BF41\t"} {legal is a string}
+    {a list of numbers} fpga/cards/u55c.toml {["BK43/BK44"]} {[43, 44]} {legal is a list of strings}
+    {a list without a comma} fpga/cards/u55c.toml {["BK43/BK44"]} {["BK43" "BK44"]} {legal is a list of strings}
 
     {an unknown port} constraints/u55c.xdc {[get_ports pcie_perst_n]} {[get_ports pcie_perst]} {no port matches}
     {a pin in the constraints alone} constraints/u55c.xdc {BF41} {BF42} {PACKAGE_PIN of pcie_perst_n}

@@ -28,6 +28,12 @@ namespace eval keywalk {
         resources.luts resources.registers resources.block_rams resources.ultra_rams
     }
     variable card_hbm_keys {hbm.cattrip hbm.cattrip_iostandard}
+    # Of these the ones that are numbers, and lists; all others are strings.
+    variable card_numbers {
+        pcie.refclk_mhz pcie.refclk_quad clock.system_mhz configuration.flash_megabytes
+        resources.luts resources.registers resources.block_rams resources.ultra_rams
+    }
+    variable card_lists {clock.others}
 }
 
 # Ends with the reason.
@@ -59,12 +65,14 @@ proc keywalk::text_of {path} {
 }
 
 # Reads a card: a dictionary from `section.key` to value. The file is TOML of which only this is legal: sections, and keys with
-# a string, a number or a list of strings, each followed by a comment that says where the fact comes from. `sources_name`, where
-# it is given, is set to a dictionary from key to that comment.
+# a string without escapes, a whole number above 0 or a list of such strings on one line, each followed by a comment that says
+# where the fact comes from. `sources_name`, where it is given, is set to a dictionary from key to that comment.
 proc keywalk::read_card {path {sources_name {}}} {
     variable card_keys
     variable card_hbm_keys
-    if {![file exists $path]} {
+    variable card_numbers
+    variable card_lists
+    if {![file isfile $path]} {
         set cards {}
         foreach file [lsort [glob -nocomplain -directory [file dirname $path] *.toml]] {
             lappend cards [file rootname [file tail $file]]
@@ -74,16 +82,37 @@ proc keywalk::read_card {path {sources_name {}}} {
     set card [dict create]
     set sources [dict create]
     set section {}
+    set sections {}
     set number 0
     foreach line [split [text_of $path] \n] {
         incr number
         if {[regexp {^\s*(#.*)?$} $line]} continue
         if {[regexp {^\[([a-z]+)\]$} $line -> name]} {
+            if {[lsearch -exact $sections $name] >= 0} {
+                error "$path:$number: section `$name` is there twice"
+            }
+            lappend sections $name
             set section $name.
             continue
         }
         if {![regexp {^([a-z_]+) = ("[^"]*"|[0-9]+|\[[^\]]*\])\s*(#\s*(.+))?$} $line -> key value comment source]} {
             error "$path:$number: `$line` is neither a section nor a key with a string, a number or a list of strings"
+        }
+        # Tcl takes 0100 for 64, and TOML does not take it at all.
+        set kinds {number {^[1-9][0-9]{0,8}$} list {^\[("[^"\\]+"(, "[^"\\]+")*)?\]$} string {^"[^"\\]+"$}}
+        set kind string
+        if {[lsearch -exact $card_numbers $section$key] >= 0} {
+            set kind number
+        } elseif {[lsearch -exact $card_lists $section$key] >= 0} {
+            set kind list
+        }
+        if {![regexp [dict get $kinds $kind] $value]} {
+            set legal {
+                number {a whole number from 1 to 999999999}
+                list {a list of strings, as ["a", "b"]}
+                string {a string, not empty and without escapes}
+            }
+            error "$path:$number: `$key` is $value; legal is [dict get $legal $kind]"
         }
         if {$source eq ""} {
             error "$path:$number: `$key` does not say where it comes from; put a comment behind it"

@@ -63,6 +63,17 @@ pub trait Memory {
     fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Error>;
 }
 
+/// What differs between memory from an address on and what it must hold.
+pub(crate) fn differences(start: u64, found: &[u8], expected: &[u8]) -> Result<(), Error> {
+    let mut differing = found.iter().zip(expected).enumerate().filter(|(_, (found, expected))| found != expected);
+    let Some((first, (is, must_be))) = differing.next() else { return Ok(()) };
+    Err(Error::Wrong(format!(
+        "{} bytes of memory differ, the first at {:#x}, which is {is:#04x} instead of {must_be:#04x}",
+        1 + differing.count(),
+        start + first as u64
+    )))
+}
+
 /// Offset of some bytes in memory that lies at `room`.
 pub(crate) fn offset_in(room: &Range<u64>, address: u64, length: usize) -> Result<usize, Error> {
     let end = address.checked_add(length as u64);

@@ -2,11 +2,12 @@
 
 use keywalk_contract::command::{self, Opcode, command_start, command_status, post_mailbox};
 use keywalk_contract::hem::{BT_ATTRIBUTE_ORDER, bt_attribute};
-use keywalk_contract::regs::{self, ARRAYS, COUNTERS, Register};
+use keywalk_contract::regs::{self, ARRAYS, ArrayName, COUNTERS, Register};
 use keywalk_contract::{CommandStatus, Field, MailboxCommand, Table, mpt_entry, probe};
 use keywalk_image::BuiltTable;
 use serde::Serialize;
 
+use crate::probe::NAME_BITS;
 use crate::{Card, Error, PROBE_OFFSET};
 
 /// What a card says of itself.
@@ -57,6 +58,10 @@ fn version_of(value: u32) -> (u16, u16) {
 pub struct Host<'c> {
     /// The card.
     pub card: &'c mut dyn Card,
+    /// Mailbox commands ask for an interrupt when they are done.
+    pub wants_interrupt: bool,
+    /// Bits of tag and function that the card keeps, as in register `probe_result_name`.
+    pub(crate) name_bits: u32,
     /// Token of the last mailbox command.
     token: u16,
 }
@@ -64,7 +69,7 @@ pub struct Host<'c> {
 impl<'c> Host<'c> {
     /// Speaks to that card. Nothing is read or written yet.
     pub fn new(card: &'c mut dyn Card) -> Self {
-        Self { card, token: 0 }
+        Self { card, wants_interrupt: false, name_bits: NAME_BITS, token: 0 }
     }
 
     /// Reads a register of the engine.
@@ -86,7 +91,7 @@ impl<'c> Host<'c> {
     /// Reads a register until its value is as wanted.
     ///
     /// # Errors
-    /// [`Error::Timeout`] says what was waited for.
+    /// [`Error::Timeout`] says what was waited for; [`Error::Silent`] where nothing answers any more.
     pub fn poll(
         &mut self,
         base: u32,
@@ -102,6 +107,10 @@ impl<'c> Host<'c> {
                 return Ok(value);
             }
             self.card.pause();
+        }
+        // No register that is waited for has all its bits set.
+        if value == u32::MAX {
+            return Err(Error::Silent { register: register.name, value });
         }
         Err(Error::Timeout { what, register: register.name, polls, value })
     }
@@ -235,6 +244,7 @@ impl<'c> Host<'c> {
             (post_mailbox::COMMAND, command.code.into()),
             (post_mailbox::TAG, tag.into()),
             (post_mailbox::TOKEN, self.token.into()),
+            (post_mailbox::EVENT_EN, self.wants_interrupt.into()),
         ];
         for (field, value) in fields {
             field.put(&mut bytes, value).map_err(|error| Error::Wrong(format!("{name}: {error}")))?;
@@ -278,6 +288,14 @@ impl<'c> Host<'c> {
     pub fn counter(&mut self, name: &str) -> Result<u64, Error> {
         let counter = COUNTERS.iter().find(|counter| counter.name == name).expect("the counter exists");
         self.counter_at(counter.offset)
+    }
+
+    /// An element of an array of counters.
+    ///
+    /// # Errors
+    /// Those of the card.
+    pub fn counter_of(&mut self, array: ArrayName, element: u32) -> Result<u64, Error> {
+        self.counter_at(ARRAYS[array as usize].offset_of(element))
     }
 
     /// All counters; of arrays only those that are not 0, unless `with_zeros`.

@@ -9,7 +9,7 @@ use clap::{Parser, Subcommand};
 use comfy_table::{Table, presets};
 use indicatif::{ProgressBar, ProgressStyle};
 use keywalk_host::pci::{self, Ids, PciDevice};
-use keywalk_host::probe::Fault;
+use keywalk_host::probe::{FAULTS_MAX, Fault};
 use keywalk_host::self_test::{self, Report};
 use keywalk_host::sysfs::SysfsCard;
 use keywalk_host::vfio::VfioCard;
@@ -38,12 +38,14 @@ How a card comes to this point: docs/bring-up.md.";
 ///
 /// A card without a driver is used through sysfs, which needs root and a machine whose IOMMU does not translate its addresses. A
 /// card that is bound to vfio-pci is used through VFIO, which needs access to its group in /dev/vfio.
+///
+/// So far no card has been tested with it, only the simulated one.
 #[derive(Parser)]
 #[command(name = "keywalk-host", version, after_help = EXIT_CODES, after_long_help = format!("{EXIT_CODES}\n\n{EXAMPLES}"))]
 struct Command {
     #[command(subcommand)]
     action: Action,
-    /// Prints JSON.
+    /// Prints JSON: one value; of faults one on a line for each event.
     #[arg(long, global = true)]
     json: bool,
     /// The card at this PCI address, where there are several: 0000:65:00.0 or 65:00.0.
@@ -84,7 +86,7 @@ enum Action {
         #[arg(long)]
         all: bool,
     },
-    /// Prints and takes the events that wait: table errors of requests.
+    /// Prints and takes the events that wait: table errors of requests, and of commands (as context lookups with tag 0).
     #[command(after_help = EXIT_CODES)]
     Faults {
         /// Goes on until it is stopped.
@@ -246,22 +248,35 @@ fn self_test(command: &Command, seed: u64) -> Result<(), Failure> {
     });
     bar.finish_and_clear();
     let report: Report = report?;
-    let failed = report.failed();
-    if command.json {
-        let passed = report.checks.len() - failed;
-        print_json(&serde_json::json!({ "card": name, "passed": passed, "failed": failed, "report": report }))?;
-    } else {
-        for check in &report.checks {
-            if let Some(failure) = &check.failure {
-                line(&format!("FAILED {}: {failure}", check.name))?;
-            }
-        }
-        for figure in &report.figures {
-            line(&format!("{:<24}{} clock cycles", figure.name, figure.cycles))?;
-        }
-        line(&format!("{name}: {} passed, {failed} failed", report.checks.len() - failed))?;
+    outcome(report.failed(), print_report(command.json, &name, &report))
+}
+
+/// How a test ends of whose checks some failed, when its report was printed, or could not be.
+fn outcome(failed: usize, printed: std::io::Result<()>) -> Result<(), Failure> {
+    match printed {
+        // What failed has failed, whoever reads of it.
+        Err(error) if failed > 0 && error.kind() == std::io::ErrorKind::BrokenPipe => Err(Failure::Tested),
+        Err(error) => Err(error.into()),
+        Ok(()) if failed > 0 => Err(Failure::Tested),
+        Ok(()) => Ok(()),
     }
-    if failed > 0 { Err(Failure::Tested) } else { Ok(()) }
+}
+
+fn print_report(is_json: bool, name: &str, report: &Report) -> std::io::Result<()> {
+    let failed = report.failed();
+    let passed = report.checks.len() - failed;
+    if is_json {
+        return print_json(&serde_json::json!({ "card": name, "passed": passed, "failed": failed, "report": report }));
+    }
+    for check in &report.checks {
+        if let Some(failure) = &check.failure {
+            line(&format!("FAILED {}: {failure}", check.name))?;
+        }
+    }
+    for figure in &report.figures {
+        line(&format!("{:<28}{} clock cycles", figure.name, figure.cycles))?;
+    }
+    line(&format!("{name}: {passed} passed, {failed} failed"))
 }
 
 fn counters(command: &Command, all: bool) -> Result<(), Failure> {
@@ -296,12 +311,26 @@ fn faults(command: &Command, watch: bool, seconds: Option<u64>) -> Result<(), Fa
     if host.identify()?.probe.is_none() {
         return Err(Error::Foreign { what: "there is no probe, which events are read from".into() }.into());
     }
-    let end = seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
+    // An end that the clock does not reach is none.
+    let end = seconds.and_then(|seconds| Instant::now().checked_add(Duration::from_secs(seconds)));
+    let is_over = || end.is_some_and(|end| Instant::now() >= end);
+    let mut taken = 0;
     loop {
         while let Some(fault) = host.take_fault()? {
             print_fault(command, &fault)?;
+            taken += 1;
+            if is_over() {
+                return Ok(());
+            }
+            if !watch && taken == FAULTS_MAX {
+                let what = format!("{taken} events came, more than can wait, and there may be more");
+                return Err(Error::Wrong(format!(
+                    "{what}: requests fail as fast as this reads, or the probe does not let an event go; --watch goes on"
+                ))
+                .into());
+            }
         }
-        if !watch || end.is_some_and(|end| Instant::now() >= end) {
+        if !watch || is_over() {
             return Ok(());
         }
         std::thread::sleep(Duration::from_millis(50));
@@ -309,10 +338,10 @@ fn faults(command: &Command, watch: bool, seconds: Option<u64>) -> Result<(), Fa
 }
 
 fn run(command: &Command) -> Result<(), Failure> {
-    let names_a_slot = command.device.is_some() || command.sysfs != Path::new(pci::SYSFS);
+    let names_a_slot = command.device.is_some() || command.sysfs != Path::new(pci::SYSFS) || command.id != Ids::CARD;
     if command.simulate && (names_a_slot || matches!(command.action, Action::List)) {
         return Err(Failure::Usage(
-            "a simulated card is in no slot: --simulate goes without --device, --sysfs and list",
+            "a simulated card is in no slot: --simulate goes without --device, --id, --sysfs and list",
         ));
     }
     match command.action {
@@ -328,7 +357,13 @@ fn run(command: &Command) -> Result<(), Failure> {
             }
             Ok(line(&format!("{value:#010x}"))?)
         }
-        Action::Write { offset, value } => Ok(command.open(1)?.write(offset, value)?),
+        Action::Write { offset, value } => {
+            command.open(1)?.write(offset, value)?;
+            if command.json {
+                print_json(&serde_json::json!({ "offset": offset, "value": value }))?;
+            }
+            Ok(())
+        }
     }
 }
 
@@ -346,4 +381,20 @@ fn main() -> ExitCode {
     // Where nobody reads the message, the exit code remains.
     let _ = writeln!(std::io::stderr(), "error: {message}");
     ExitCode::from(code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_test_has_failed_without_a_reader() {
+        let broken = || Err(std::io::ErrorKind::BrokenPipe.into());
+        let full = || Err(std::io::ErrorKind::StorageFull.into());
+        assert!(outcome(0, Ok(())).is_ok());
+        assert!(matches!(outcome(1, Ok(())), Err(Failure::Tested)));
+        assert!(matches!(outcome(1, broken()), Err(Failure::Tested)));
+        assert!(matches!(outcome(0, broken()), Err(Failure::Output(_))));
+        assert!(matches!(outcome(1, full()), Err(Failure::Output(_))));
+    }
 }

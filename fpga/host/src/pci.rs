@@ -1,7 +1,8 @@
 //! PCI devices as sysfs shows them.
 
 use std::fmt;
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -65,18 +66,25 @@ pub struct PciDevice {
     pub path: PathBuf,
 }
 
-/// A file with one number in hexadecimal.
-fn number(path: &Path) -> Option<u64> {
-    let text = fs::read_to_string(path).ok()?;
-    u64::from_str_radix(text.trim().trim_start_matches("0x"), 16).ok()
+/// Text of a file of sysfs, none of which is longer than a page.
+fn text(path: &Path) -> Option<String> {
+    let mut text = String::new();
+    File::open(path).ok()?.take(4096).read_to_string(&mut text).ok()?;
+    Some(text)
 }
 
-/// Bytes of the first line of a file `resource`: first address, last address, flags.
+/// A file with one number in hexadecimal.
+fn number(path: &Path) -> Option<u64> {
+    u64::from_str_radix(text(path)?.trim().trim_start_matches("0x"), 16).ok()
+}
+
+/// Bytes of the first line of a file `resource`: first address, last address, flags. One for which the kernel found no room
+/// begins at 0.
 fn bar0_bytes(text: &str) -> u64 {
     let line = text.lines().next().unwrap_or_default();
     let mut numbers = line.split_whitespace().map(|number| u64::from_str_radix(number.trim_start_matches("0x"), 16));
     match (numbers.next(), numbers.next()) {
-        (Some(Ok(first)), Some(Ok(last))) if last > first => last - first + 1,
+        (Some(Ok(first)), Some(Ok(last))) if first > 0 && last > first => (last - first).saturating_add(1),
         _ => 0,
     }
 }
@@ -87,12 +95,12 @@ impl PciDevice {
         let id = |name: &str| number(&path.join(name)).and_then(|number| u16::try_from(number).ok());
         let ids = Ids { vendor: id("vendor")?, device: id("device")? };
         let driver = fs::read_link(path.join("driver")).ok();
-        let iommu = fs::read_to_string(path.join("iommu_group/type")).ok();
+        let iommu = text(&path.join("iommu_group/type"));
         Some(Self {
             address: path.file_name()?.to_string_lossy().into_owned(),
             ids,
             driver: driver.and_then(|driver| Some(driver.file_name()?.to_string_lossy().into_owned())),
-            bar0_bytes: fs::read_to_string(path.join("resource")).map_or(0, |text| bar0_bytes(&text)),
+            bar0_bytes: text(&path.join("resource")).map_or(0, |text| bar0_bytes(&text)),
             iommu: iommu.map(|kind| kind.trim().to_owned()),
             path: path.into(),
         })
@@ -159,7 +167,13 @@ mod tests {
         let line = "0x00000000fb000000 0x00000000fb007fff 0x0000000000040200\n";
         assert_eq!(bar0_bytes(line), 0x8000);
         assert_eq!(bar0_bytes("0x0000000000000000 0x0000000000000000 0x0000000000000000\n"), 0);
-        assert_eq!(bar0_bytes(""), 0);
-        assert_eq!(bar0_bytes("x y z"), 0);
+        // The size is known, the address is not.
+        assert_eq!(bar0_bytes("0x0000000000000000 0x0000000000007fff 0x0000000020040200\n"), 0);
+        for odd in
+            ["", "x y z", "0xfb000000", "0xfb000000 0xfa000000 0x0", "\n0x1 0x2 0x3", "0x1ffffffffffffffff 0x2 0x3"]
+        {
+            assert_eq!(bar0_bytes(odd), 0, "{odd}");
+        }
+        assert_eq!(bar0_bytes("0x1 0xffffffffffffffff 0x0\n"), u64::MAX);
     }
 }

@@ -48,7 +48,9 @@ impl Mapping {
         let flags = MapFlags::PRIVATE | MapFlags::LOCKED | MapFlags::POPULATE;
         Self::new(flags).map_err(|source| Error::Setup {
             what: format!("{BYTES} bytes of memory cannot be locked: {source}"),
-            advice: "ulimit -l unlimited, or run as root".into(),
+            advice:
+                "raise the limit (`ulimit -l` tells it, memlock in /etc/security/limits.conf sets it), or run as root"
+                    .into(),
         })
     }
 

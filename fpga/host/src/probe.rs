@@ -13,6 +13,13 @@ use serde::Serialize;
 use crate::engine::field_of;
 use crate::{Error, Host, PROBE_OFFSET};
 
+/// Bits of a tag, and of a function behind it, in register `probe_result_name`: a configuration may keep fewer of each.
+pub(crate) const NAME_BITS: u32 = 0xff_ffff;
+/// What an event calls the table of a page-table walk.
+pub(crate) const PAGE_TABLE: &str = "page_table";
+/// More events than wait at any time: an engine's queue holds 1024 at most.
+pub const FAULTS_MAX: usize = 4096;
+
 /// Operands of an atomic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Atomic {
@@ -105,11 +112,49 @@ impl Host<'_> {
         Ok(())
     }
 
+    /// Learns how many bits of tags and functions the card keeps, by a request of no bytes: all, until this is asked for. The
+    /// kept bits of a tag.
+    ///
+    /// # Errors
+    /// As [`Host::request`]; [`Error::Wrong`] where they are not the lowest ones.
+    pub fn learn_names(&mut self) -> Result<u16, Error> {
+        let nothing = Request {
+            tag: u16::MAX,
+            function: u8::MAX,
+            operation: Operation::RemoteRead,
+            key: 0,
+            pd: 0,
+            qpn: 0,
+            va: 0,
+            length: 0,
+            atomic: None,
+        };
+        // Whatever name the outcome has is right.
+        self.name_bits = 0;
+        let outcome = self.request(&nothing, &[]);
+        self.name_bits = NAME_BITS;
+        outcome?;
+        let kept = self.probe_read(&probe::probe_result_name::REGISTER)?;
+        let (tag, function) = (kept as u16, (kept >> 16) as u8);
+        let are_low = tag & tag.wrapping_add(1) == 0 && function & function.wrapping_add(1) == 0;
+        if tag == 0 || function == 0 || !are_low || kept & !NAME_BITS != 0 {
+            let what = format!("register `probe_result_name` reads as {kept:#x} behind a request of {NAME_BITS:#x}");
+            return Err(Error::Wrong(format!("{what}; legal are the lowest bits of the tag and of the function")));
+        }
+        self.name_bits = kept;
+        Ok(tag)
+    }
+
     /// Carries a request out; `payload` is what a write writes.
     ///
     /// # Errors
-    /// [`Error::Timeout`]; [`Error::Wrong`] where the probe refuses it, or answers for another, or with a code that there is not.
+    /// [`Error::Timeout`]; [`Error::Wrong`] where the payload does not fit, where the probe refuses the request, or answers for
+    /// another, or with a code that there is not.
     pub fn request(&mut self, request: &Request, payload: &[u8]) -> Result<Outcome, Error> {
+        if payload.len() > BUFFER_BYTES as usize {
+            let length = payload.len();
+            return Err(Error::Wrong(format!("a payload has {length} bytes; the probe's buffer holds {BUFFER_BYTES}")));
+        }
         self.fill(payload)?;
         let (is_swap, value, compare) = match request.atomic {
             None => (0, 0, 0),
@@ -140,11 +185,11 @@ impl Host<'_> {
         if field_of(status, &probe_status::REFUSED) == 1 {
             let length = request.length;
             return Err(Error::Wrong(format!(
-                "the probe refuses a request of {length} bytes; legal are {BUFFER_BYTES}"
+                "the probe refuses a request of {length} bytes; legal are up to {BUFFER_BYTES}"
             )));
         }
         let answered = self.probe_read(&probe::probe_result_name::REGISTER)?;
-        if answered != name {
+        if (answered ^ name) & self.name_bits != 0 {
             return Err(Error::Wrong(format!("the outcome of {answered:#x} came for request {name:#x}")));
         }
         let result = self.probe_read(&probe_result::REGISTER)?;
@@ -167,19 +212,21 @@ impl Host<'_> {
         })
     }
 
-    /// Carries a work request of the kernel out.
+    /// Carries a work request out, of the kernel or of a user.
     ///
     /// # Errors
     /// As [`Host::request`].
     pub fn work(
         &mut self,
         function: u8,
+        is_privileged: bool,
         pd: u32,
         qpn: u32,
         wqe: &[u8; WORK_REQUEST_BYTES],
     ) -> Result<WorkStatus, Error> {
         let name = u32::from(function) << probe::probe_work::FUNCTION.low;
-        self.probe_write(&probe::probe_work::REGISTER, name | 1 << probe::probe_work::PRIVILEGED.low)?;
+        let privileged = u32::from(is_privileged) << probe::probe_work::PRIVILEGED.low;
+        self.probe_write(&probe::probe_work::REGISTER, name | privileged)?;
         self.probe_write(&probe::probe_work_pd::REGISTER, pd)?;
         self.probe_write(&probe::probe_work_qpn::REGISTER, qpn)?;
         let (words, _) = wqe.as_chunks();
@@ -196,9 +243,13 @@ impl Host<'_> {
     /// Takes an event, if there is one.
     ///
     /// # Errors
-    /// Those of the card.
+    /// [`Error::Silent`] where nothing answers; those of the card.
     pub fn take_fault(&mut self) -> Result<Option<Fault>, Error> {
-        if field_of(self.probe_read(&probe_status::REGISTER)?, &probe_status::FAULT) == 0 {
+        let status = self.probe_read(&probe_status::REGISTER)?;
+        if status == u32::MAX {
+            return Err(Error::Silent { register: probe_status::REGISTER.name, value: status });
+        }
+        if field_of(status, &probe_status::FAULT) == 0 {
             return Ok(None);
         }
         let mut bytes = Vec::new();
@@ -210,7 +261,7 @@ impl Host<'_> {
         let name = Status::ALL.get(status as usize).map(|status| status.name().to_owned());
         let table = match Table::from_code(table) {
             Some(table) => table.name().to_owned(),
-            None if table == hem::TABLE_CODE_MTR => "page_table".into(),
+            None if table == hem::TABLE_CODE_MTR => PAGE_TABLE.into(),
             None => table.to_string(),
         };
         Ok(Some(Fault {

@@ -80,9 +80,7 @@ impl Memory for SimulatedCard {
 
     fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Error> {
         offset_in(&ROOM, address, bytes.len())?;
-        for (address, byte) in (address..).zip(bytes) {
-            self.bench.memory.set(address, *byte);
-        }
+        self.bench.memory.write(address, bytes);
         Ok(())
     }
 }

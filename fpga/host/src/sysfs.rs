@@ -1,7 +1,8 @@
 //! A card through sysfs: registers by the file `resource0`, memory by a huge page at its physical address. For a card without
 //! a driver and without an IOMMU that translates.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
+use std::io;
 use std::os::unix::fs::FileExt;
 
 use crate::Error;
@@ -11,18 +12,25 @@ use crate::pinned::{Mapping, Pinned};
 
 /// Offset of the command register in the configuration space.
 const COMMAND: u64 = 4;
-/// Command: memory accesses are answered, and the device may read and write memory.
-const MEMORY_AND_MASTER: u16 = 0b110;
+/// Command: memory accesses are answered.
+const MEMORY: u16 = 0b010;
+/// Command: the device may read and write memory.
+const MASTER: u16 = 0b100;
+/// What helps where a file may not be used.
+const ADVICE: &str = "run as root, or bind the card to vfio-pci and give yourself /dev/vfio; with Secure Boot the kernel refuses \
+                      registers to root as well, and VFIO is the only way";
 
 /// A card.
 pub struct SysfsCard {
     device: PciDevice,
+    /// Its configuration space.
+    configuration: File,
     registers: Mapping,
     memory: Option<Pinned>,
 }
 
 impl SysfsCard {
-    /// Opens a card: switches it on, lets it use the bus, and maps its registers.
+    /// Opens a card: switches it on, and maps its registers. It may not use the bus before it is given memory.
     ///
     /// # Errors
     /// [`Error::Foreign`] with a BAR of another size; [`Error::Setup`] where a driver has it; [`Error::NoRights`],
@@ -36,24 +44,45 @@ impl SysfsCard {
                 advice: format!("as root: echo {address} > {path}/driver/unbind"),
             });
         }
-        let advice = "run as root, or bind the card to vfio-pci and give yourself /dev/vfio";
         let path = device.path.join("enable");
-        fs::write(&path, "1").map_err(|source| Error::file(path, source, advice))?;
+        fs::write(&path, "1").map_err(|source| Error::file(path, source, ADVICE))?;
         let path = device.path.join("config");
-        let switch_on = || {
-            let file = OpenOptions::new().read(true).write(true).open(&path)?;
-            let mut command = [0; 2];
-            file.read_exact_at(&mut command, COMMAND)?;
-            let command = u16::from_le_bytes(command) | MEMORY_AND_MASTER;
-            file.write_all_at(&command.to_le_bytes(), COMMAND)
-        };
-        switch_on().map_err(|source| Error::file(&path, source, advice))?;
+        let open = |path| OpenOptions::new().read(true).write(true).open(path);
+        let configuration = open(&path).and_then(|file| set_command(&file, MEMORY, 0).map(|()| file));
+        let configuration = configuration.map_err(|source| Error::file(&path, source, ADVICE))?;
         let path = device.path.join("resource0");
-        let file = OpenOptions::new().read(true).write(true).open(&path);
-        let file = file.map_err(|source| Error::file(&path, source, advice))?;
-        let registers = Mapping::of_file(&file, BAR_BYTES as usize);
-        let registers = registers.map_err(|source| Error::file(&path, source.into(), advice))?;
-        Ok(Self { device: device.clone(), registers, memory: None })
+        let registers = open(&path).and_then(|file| Ok((file.metadata()?.len(), file)));
+        let (bytes, registers) = registers.map_err(|source| Error::file(&path, source, ADVICE))?;
+        // Behind the end of a file there is nothing that could be mapped: an access would end the program.
+        if bytes < BAR_BYTES {
+            return Err(Error::Setup {
+                what: format!("{} has {bytes} bytes, BAR 0 of a Keywalk card has {BAR_BYTES}", path.display()),
+                advice: "remove the card and scan the bus again".into(),
+            });
+        }
+        let registers = Mapping::of_file(&registers, BAR_BYTES as usize);
+        let registers = registers.map_err(|source| Error::file(&path, source.into(), ADVICE))?;
+        Ok(Self { device: device.clone(), configuration, registers, memory: None })
+    }
+}
+
+/// Sets and clears bits of the command register. What the card wrote before is in memory when it returns: the answer to a
+/// read comes behind it.
+fn set_command(configuration: &File, set: u16, clear: u16) -> io::Result<()> {
+    let mut command = [0; 2];
+    configuration.read_exact_at(&mut command, COMMAND)?;
+    let wanted = u16::from_le_bytes(command) & !clear | set;
+    configuration.write_all_at(&wanted.to_le_bytes(), COMMAND)?;
+    configuration.read_exact_at(&mut command, COMMAND)
+}
+
+/// The memory is another's afterwards: a card with tables in it must not use the bus any more.
+impl Drop for SysfsCard {
+    fn drop(&mut self) {
+        if self.memory.is_some() {
+            // Where this fails the card does not answer.
+            let _ = set_command(&self.configuration, 0, MASTER);
+        }
     }
 }
 
@@ -95,7 +124,12 @@ impl Card for SysfsCard {
         }
         let memory = match self.memory.take() {
             Some(memory) => memory,
-            None => Pinned::at_physical_address()?,
+            None => {
+                let memory = Pinned::at_physical_address()?;
+                let allowed = set_command(&self.configuration, MASTER, 0);
+                allowed.map_err(|source| Error::file(self.device.path.join("config"), source, ADVICE))?;
+                memory
+            }
         };
         Ok(self.memory.insert(memory))
     }

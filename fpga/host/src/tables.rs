@@ -9,6 +9,7 @@ use keywalk_image::{
     BuiltRegion, BuiltTable, Description, Image, PAGE_BYTES, RegionDescription, TableDescription, TableSetDescription,
 };
 
+use crate::card::{differences, offset_in};
 use crate::{Error, Host, Memory};
 
 /// Function whose tables they are.
@@ -21,25 +22,34 @@ pub const BT_NUM: u32 = 8;
 pub const OBJECT_COUNT: u32 = 448;
 
 /// Names of the commands that hand a level of the MPT over, and take it away.
-const WRITE_BT: [&str; 3] = ["WRITE_MPT_BT0", "WRITE_MPT_BT1", "WRITE_MPT_BT2"];
+pub(crate) const WRITE_BT: [&str; 3] = ["WRITE_MPT_BT0", "WRITE_MPT_BT1", "WRITE_MPT_BT2"];
 const DESTROY_BT: [&str; 3] = ["DESTROY_MPT_BT0", "DESTROY_MPT_BT1", "DESTROY_MPT_BT2"];
 
 /// Bytes of an MPT entry.
 pub type Entry = [u8; mpt_entry::ENTRY_BYTES as usize];
 
+/// Pages of the mailbox: a buffer that commands read, and one that they write.
+const MAILBOX_PAGES: u64 = 2;
+/// Pages for tables that take the place of others.
+const SPARE_PAGES: u64 = 3;
+
 /// Tables in a card's memory.
 pub struct Tables {
     image: Image,
-    /// Where commands find their buffer: two pages, the second for what they write.
-    mailbox: u64,
+    /// Where they are: the mailbox's pages, the spare ones, and what was built.
+    room: Range<u64>,
+    /// What that must hold, but for entries of regions and buffers of commands.
+    content: Vec<u8>,
+    /// Spare pages that are used.
+    spares_used: u64,
 }
 
 impl Tables {
-    /// Builds an MPT of that many hops with the regions, in `room`, of which the first two pages become the mailbox's, and
-    /// writes everything but the entries of the MPT, which commands bring.
+    /// Builds an MPT of that many hops with the regions, in `room`, of which the first pages become the mailbox's and
+    /// spare ones, and writes everything but the entries of the MPT, which commands bring.
     ///
     /// # Errors
-    /// [`Error::Tables`], [`Error::OutsideMemory`].
+    /// [`Error::Tables`], [`Error::OutsideMemory`]; [`Error::Setup`] where `room` is not made of whole pages.
     pub fn build(
         memory: &mut dyn Memory,
         room: Range<u64>,
@@ -62,20 +72,95 @@ impl Tables {
             regions,
             ..TableSetDescription::default()
         };
-        let mailbox = room.start;
         let description = Description { seed, table_sets: vec![set], ..Description::default() };
-        let image = description.build_in(room.start + 2 * PAGE_BYTES..room.end)?;
-        for address in room.step_by(PAGE_BYTES as usize) {
-            memory.write(address, &[0; PAGE_BYTES as usize])?;
+        if !room.start.is_multiple_of(PAGE_BYTES) || !room.end.is_multiple_of(PAGE_BYTES) {
+            return Err(Error::Setup {
+                what: format!("tables are to lie from {:#x} to {:#x}", room.start, room.end),
+                advice: format!("give them whole pages, at multiples of {PAGE_BYTES}"),
+            });
         }
-        for (address, content) in image.memory.written_pages() {
-            memory.write(address, content)?;
+        let bytes = room.end.saturating_sub(room.start) as usize;
+        let own_bytes = (MAILBOX_PAGES + SPARE_PAGES) * PAGE_BYTES;
+        offset_in(&memory.room(), room.start, bytes)?;
+        offset_in(&room, room.start, own_bytes as usize)?;
+        let image = description.build_in(room.start + own_bytes..room.end)?;
+        let content = vec![0; bytes];
+        let mut tables = Self { image, room, content, spares_used: 0 };
+        for (address, page) in tables.image.memory.written_pages() {
+            let first = offset_in(&tables.room, address, page.len())?;
+            tables.content[first..first + page.len()].copy_from_slice(page);
         }
-        let tables = Self { image, mailbox };
-        for region in tables.regions() {
-            memory.write(region.entry_address, &[0; mpt_entry::ENTRY_BYTES as usize])?;
-        }
+        tables.blank()?;
+        memory.write(tables.room.start, &tables.content)?;
         Ok(tables)
+    }
+
+    /// Makes zeros of what commands write: entries of regions, and both buffers.
+    fn blank(&mut self) -> Result<(), Error> {
+        let mut places = vec![self.room.start, self.room.start + PAGE_BYTES];
+        places.extend(self.regions().iter().map(|region| region.entry_address));
+        for address in places {
+            let first = offset_in(&self.room, address, mpt_entry::ENTRY_BYTES as usize)?;
+            self.content[first..first + mpt_entry::ENTRY_BYTES as usize].fill(0);
+        }
+        Ok(())
+    }
+
+    /// Compares all of the tables' memory but entries of regions and buffers of commands with what was put there.
+    ///
+    /// # Errors
+    /// [`Error::Wrong`] says where something is that nobody put there.
+    pub fn compare(&mut self, memory: &dyn Memory) -> Result<(), Error> {
+        let mut found = vec![0; self.content.len()];
+        memory.read(self.room.start, &mut found)?;
+        let expected = std::mem::replace(&mut self.content, found);
+        self.blank()?;
+        let found = std::mem::replace(&mut self.content, expected);
+        differences(self.room.start, &found, &self.content)
+    }
+
+    /// Writes into the tables as the host does.
+    ///
+    /// # Errors
+    /// [`Error::OutsideMemory`].
+    pub fn write(&mut self, memory: &mut dyn Memory, address: u64, bytes: &[u8]) -> Result<(), Error> {
+        let first = offset_in(&self.room, address, bytes.len())?;
+        self.content[first..first + bytes.len()].copy_from_slice(bytes);
+        memory.write(address, bytes)
+    }
+
+    /// Gives a region of one hop or more other pages, as a host does while the region's entry is destroyed: each table but the
+    /// root in a page of its own that was not used so far, and zeros where it was.
+    ///
+    /// # Errors
+    /// [`Error::OutsideMemory`]; [`Error::Wrong`] where no spare page is left.
+    pub fn replace_pages(&mut self, memory: &mut dyn Memory, region: &BuiltRegion, pages: &[u64]) -> Result<(), Error> {
+        let mut table = region.root;
+        for _ in 1..region.hop {
+            let first = offset_in(&self.room, table, 8)?;
+            let old = self.content[first..].first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
+            if self.spares_used == SPARE_PAGES {
+                return Err(Error::Wrong("no spare page is left for a page table".into()));
+            }
+            let new = self.room.start + (MAILBOX_PAGES + self.spares_used) * PAGE_BYTES;
+            self.spares_used += 1;
+            let first = offset_in(&self.room, old, PAGE_BYTES as usize)?;
+            let moved = self.content[first..first + PAGE_BYTES as usize].to_vec();
+            self.write(memory, new, &moved)?;
+            self.write(memory, old, &[0; PAGE_BYTES as usize])?;
+            self.write(memory, table, &new.to_le_bytes())?;
+            table = new;
+        }
+        for (address, page) in (table..).step_by(8).zip(pages) {
+            self.write(memory, address, &page.to_le_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// A buffer for commands to read.
+    #[must_use]
+    pub fn mailbox(&self) -> u64 {
+        self.room.start
     }
 
     /// The MPT.
@@ -150,8 +235,8 @@ impl Tables {
     /// # Errors
     /// Those of commands.
     pub fn create(&self, host: &mut Host<'_>, region: &BuiltRegion) -> Result<(), Error> {
-        host.card.memory()?.write(self.mailbox, &self.entry(region))?;
-        host.command_ok(FUNCTION, "CREATE_MPT", region.index, self.mailbox)
+        host.card.memory()?.write(self.mailbox(), &self.entry(region))?;
+        host.command_ok(FUNCTION, "CREATE_MPT", region.index, self.mailbox())
     }
 
     /// What the engine says the entry of a region is.
@@ -159,7 +244,7 @@ impl Tables {
     /// # Errors
     /// Those of commands.
     pub fn query(&self, host: &mut Host<'_>, region: &BuiltRegion) -> Result<Entry, Error> {
-        let buffer = self.mailbox + PAGE_BYTES;
+        let buffer = self.mailbox() + PAGE_BYTES;
         host.command_ok(FUNCTION, "QUERY_MPT", region.index, buffer)?;
         let mut bytes = [0; mpt_entry::ENTRY_BYTES as usize];
         host.card.memory()?.read(buffer, &mut bytes)?;

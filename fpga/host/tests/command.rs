@@ -149,7 +149,7 @@ fn a_card_says_what_it_is_and_is_switched_on() {
     assert_eq!(output["identity"]["probe"]["buffer_bytes"], 4096);
     assert_eq!(fs::read_to_string(card.path.join("enable")).expect("it is there"), "1");
     let config = fs::read(card.path.join("config")).expect("it is there");
-    assert_eq!(config[4..6], [6, 0], "memory accesses and bus master");
+    assert_eq!(config[4..6], [2, 0], "memory accesses, and no use of the bus before there is memory for it");
     card.set_register(PROBE_OFFSET, 0);
     expect(&tree.run(&["info"]), 0, &["probe", "none"]);
     expect(&tree.run(&["self-test"]), 3, &["no probe answers at 0x4000"]);
@@ -196,9 +196,97 @@ fn a_machine_that_is_not_set_up_is_told_how() {
     fs::create_dir(card.path.join("iommu_group")).expect("it is new");
     card.set("iommu_group/type", "DMA\n");
     expect(&tree.run(&["self-test"]), 3, &["an IOMMU translates", "vfio-pci", "iommu=pt"]);
+    let config = fs::read(card.path.join("config")).expect("it is there");
+    assert_eq!(config[4..6], [2, 0], "who gives no memory lets nobody use the bus");
     fs::remove_file(card.path.join("enable")).expect("it is there");
     fs::create_dir(card.path.join("enable")).expect("it is gone");
     expect(&tree.run(&["info"]), 3, &["0000:65:00.0/enable", "run as root"]);
+}
+
+/// Files that are missing, short, without a number, of another kind: a message that names the file, never a crash.
+#[test]
+fn odd_files_are_told_and_named() {
+    let tree = Tree::new();
+    let card = tree.add_card("0000:65:00.0");
+    for (file, content) in [("resource0", &[0; 0x4000][..]), ("resource0", &[]), ("config", &[0; 5]), ("config", &[])] {
+        let good = fs::read(card.path.join(file)).expect("it is there");
+        fs::write(card.path.join(file), content).expect("it can be written");
+        let name = format!("0000:65:00.0/{file}");
+        for action in [&["info"][..], &["read", "0"], &["write", "0x7ffc", "1"], &["counters"], &["self-test"]] {
+            expect(&tree.run(action), 3, &[&name]);
+        }
+        fs::remove_file(card.path.join(file)).expect("it is there");
+        expect(&tree.run(&["info"]), 3, &[&name]);
+        fs::create_dir(card.path.join(file)).expect("it is gone");
+        expect(&tree.run(&["info"]), 3, &[&name]);
+        fs::remove_dir(card.path.join(file)).expect("it is there");
+        fs::write(card.path.join(file), good).expect("it can be written");
+    }
+    expect(&tree.run(&["info"]), 0, &[]);
+    // The kernel found no room for BAR 0: its size remains.
+    card.set("resource", "0x0000000000000000 0x0000000000007fff 0x0000000020040200\n");
+    expect(&tree.run(&["info"]), 3, &["has no address", "rescan"]);
+    for odd in ["", "\n", "fb000000", "0x1 0x2", "zero one two\n", "0x0 0xffffffffffffffff 0x0\n"] {
+        card.set("resource", odd);
+        expect(&tree.run(&["info"]), 3, &["BAR 0"]);
+    }
+    fs::write(card.path.join("resource"), [0xff; 64]).expect("it can be written");
+    expect(&tree.run(&["info"]), 3, &["BAR 0"]);
+    // What has no identifiers is no device, and endless files end.
+    for odd in ["", "card", "0x110ee", "0xffffffffffffffffff", "-1"] {
+        card.set("vendor", odd);
+        expect(&tree.run(&["list"]), 3, &["none of the 1 PCI devices"]);
+    }
+    fs::remove_file(card.path.join("vendor")).expect("it is there");
+    symlink("vendor", card.path.join("vendor")).expect("it can be made");
+    expect(&tree.run(&["list"]), 3, &["none of the 1 PCI devices"]);
+    fs::remove_file(card.path.join("vendor")).expect("it is there");
+    symlink("/dev/zero", card.path.join("vendor")).expect("it can be made");
+    expect(&tree.run(&["list"]), 3, &["none of the 1 PCI devices"]);
+}
+
+/// As in a real sysfs: the devices are links to their directories.
+#[test]
+fn devices_may_be_links() {
+    let tree = Tree::new();
+    let card = tree.add_card("0000:65:00.0");
+    let elsewhere = tree.folder.path().join("devices");
+    fs::rename(&card.path, &elsewhere).expect("it can be moved");
+    symlink("../../../devices", &card.path).expect("it can be made");
+    symlink("nowhere", card.path.with_file_name("0000:66:00.0")).expect("it can be made");
+    expect(&tree.run(&["info"]), 0, &["0000:65:00.0 (sysfs)"]);
+}
+
+/// Events without end: a probe that does not let one go, and a card that went away under it.
+#[test]
+fn watching_ends() {
+    let tree = Tree::new();
+    let card = tree.add_card("0000:65:00.0");
+    let status = PROBE_OFFSET + probe::probe_status::REGISTER.offset;
+    let longest = u64::MAX.to_string();
+    card.set_register(status, u32::MAX);
+    for arguments in [&["faults"][..], &["faults", "--watch"], &["faults", "--watch", "--seconds", &longest]] {
+        expect(&tree.run(arguments), 3, &["does not answer", "probe_status"]);
+    }
+    card.set_register(status, 8);
+    let output = tree.run(&["faults", "--json"]);
+    expect(&output, 1, &["does not let an event go", "--watch"]);
+    assert_eq!(output.stdout.iter().filter(|byte| **byte == b'\n').count(), keywalk_host::probe::FAULTS_MAX);
+    expect(&tree.run(&["faults", "--watch", "--seconds", "0"]), 0, &["request 0x0 of function 0"]);
+}
+
+/// A reader that went away is no error.
+#[test]
+fn nobody_needs_to_read() {
+    let tree = Tree::new();
+    tree.add_card("0000:65:00.0");
+    for arguments in [&["info"][..], &["list"], &["counters"], &["info", "--json"], &["read", "0"], &["--help"]] {
+        let (reader, writer) = std::io::pipe().expect("there are pipes");
+        drop(reader);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_keywalk-host"));
+        let command = command.arg("--sysfs").arg(tree.folder.path()).args(arguments);
+        expect(&command.stdout(writer).output().expect("the command starts"), 0, &[]);
+    }
 }
 
 #[test]
@@ -210,6 +298,8 @@ fn registers_are_read_and_written() {
     assert_eq!(json(&tree.run(&["read", "4", "--json"])), serde_json::json!({ "offset": 4, "value": regs::VERSION }));
     expect(&tree.run(&["write", "0x7ffc", "0xdeadbeef"]), 0, &[]);
     assert_eq!(card.register(0x7ffc), 0xdead_beef);
+    let written = json(&tree.run(&["--json", "write", "0x7ff8", "1"]));
+    assert_eq!(written, serde_json::json!({ "offset": 0x7ff8, "value": 1 }));
     expect(&tree.run(&["read", "0x8000"]), 2, &["multiples of 4 below 0x8000"]);
     for wrong in ["2", "-4", "0x+4", "four"] {
         expect(&tree.run(&["read", wrong]), 2, &[]);
@@ -273,6 +363,9 @@ fn wrong_usage_and_a_full_disk_have_their_codes() {
         &["self-test", "--seed", "x"],
         &["info", "--simulate"],
         &["--simulate", "list"],
+        &["faults", "--watch", "--seconds", "18446744073709551616"],
+        &["self-test", "--seed", "-1"],
+        &["read", "4294967296"],
         &[],
     ] {
         expect(&tree.run(wrong), 2, &[]);

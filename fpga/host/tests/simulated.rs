@@ -15,9 +15,9 @@ fn the_self_test_passes_on_the_simulated_card() {
     let failures: Vec<_> = report.checks.iter().filter(|check| check.failure.is_some()).collect();
     assert!(failures.is_empty(), "{failures:#?}");
     assert!(report.checks.len() > 120, "{} checks", report.checks.len());
-    // The entry and a page table's levels are read from host memory at first; then two reads fewer.
+    // The entry and three levels of a page table are read from host memory at first, then the data alone.
     let [first, again] = [0, 1].map(|number| report.figures[number].cycles);
-    assert!(first > again && again > 100, "{first} and {again} cycles");
+    assert!(first > 3 * again && again > 100, "{first} and {again} cycles");
 }
 
 #[test]
@@ -28,6 +28,12 @@ fn the_card_says_what_it_is() {
     assert!(identity.is_ready);
     let probe = identity.probe.expect("it has a probe");
     assert_eq!((probe.buffer_bytes, probe.has_work), (probe::BUFFER_BYTES, true));
+    // As in the bring-up guide: the first register that keeps something.
+    let kept = &regs::merge_bytes_max::REGISTER;
+    for value in [0x1234_5678, kept.reset] {
+        card.write(kept.offset, value).expect("it can be written");
+        assert_eq!(card.read(kept.offset).expect("it can be read"), value);
+    }
     // What holds nothing is no error of the program: a host reads whatever the bus gives.
     let refused = card.read(PROBE_OFFSET + 0x100).expect_err("nothing is there").to_string();
     assert!(refused.contains("SLVERR"), "{refused}");
