@@ -160,7 +160,7 @@ impl ResponsePort {
         };
         // Statuses are classified where they come in, beside the choice of the source.
         let single = (Beat::widths(config), Outcome::widths(config));
-        let (hit_queue, hit) = Fifo::new(design, b, "hits", config.response_depth, single.clone());
+        let (hit_queue, hit) = Fifo::new(design, b, "hits", config.response_depth, single);
         let (walk_queue, walk) = Fifo::new(design, b, "walks", config.response_depth, single);
         let walk_valid = result_valid & !result.is_context & !result.is_split;
         let walked = Beat {
