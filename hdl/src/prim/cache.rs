@@ -306,7 +306,7 @@ impl<'a> Fill<'a> {
         let victim = replacement.victim(fill_set);
         // In two registers, because either comes late.
         let f1_fits = b.register_reset(&named("f1_fits"), 1, 0);
-        let f1_valid = fill.valid.delay_reset(&named("f1_asked")) & f1_fits.value;
+        let f1_valid = (fill.valid.delay_reset(&named("f1_asked")) & f1_fits.value).named(&named("f1_valid"));
         // With a reset, so that no shift registers are made of the stages, which cost LUTs.
         let key = fill.key.high_bits(tag_bits);
         let f1_key = key.delay_reset(&named("f1_key"));
