@@ -85,8 +85,9 @@ impl ContextPort {
         let running = function_map.running;
 
         let credit = Credit::new(b, "credit", DEPTH);
-        b.output("ready", running);
-        let request_ready = (credit.available & running & !pause).named("request_ready");
+        b.output("ready", running.delay_reset("ready_q"));
+        let is_open = (running & !pause).delay_reset("is_open");
+        let request_ready = (credit.available & is_open).named("request_ready");
         b.output("context_request_ready", request_ready);
         let accept = (request_valid & request_ready).named("accept");
         b.output("accepted", accept.delay_reset("accepted_q"));

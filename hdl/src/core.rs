@@ -310,6 +310,8 @@ impl Core {
             drive_channel(target, "result", result);
         }
         wire(mtr_walker, "result_is_found", response_port, "result_is_found");
+        fan(flag(mtr_walker, "result_is_ok"), &[(response_port, "result_is_ok"), (split_buffer, "result_is_ok")]);
+        response_port.drive("result_found_address", mtr_walker.output("result_found_address", 64));
         wire(split_buffer, "context_freed", page_split, "context_freed");
         page_split
             .drive("context_freed_number", split_buffer.output("context_freed_number", config.split_context_bits()));
@@ -334,7 +336,6 @@ impl Core {
         // A line is shared by those who ask for it within one generation of the fence.
         table_port.drive("generation", generation);
         wire(hem_lookup, "line_request_cancel", table_port, "cancel_hem_request");
-        wire(mtr_walker, "line_request_cancel", table_port, "cancel_walk_request");
         let early_context = table_port.output("early_context", line_context_bits(config));
         fan(early_context, &[(hem_lookup, "early_context"), (mtr_walker, "early_context")]);
         wire(table_port, "early_hem_line", hem_lookup, "early_valid");

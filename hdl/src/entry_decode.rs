@@ -90,14 +90,13 @@ impl EntryDecode {
             Operation::ALL.iter().rev().map(|operation| operation.right().map_or_else(|| b.flag(true), get)).collect();
         let is_window = get(mpt_entry::MR_MW);
         let is_direct = get(mpt_entry::PA);
-        let is_bound = get(mpt_entry::BOUND_LKEY).any();
         let line = MptLine {
             key: get(mpt_entry::LKEY),
             pd: get(mpt_entry::PD),
             allowed: concat(&rights),
             is_window,
-            is_bound,
-            is_bound_window: is_window & is_bound & !is_direct,
+            is_bound: b.flag(false),
+            is_bound_window: b.flag(false),
             bound_key: get(mpt_entry::BOUND_LKEY),
             checks_qpn: is_window & get(mpt_entry::BQP),
             qpn: get(mpt_entry::MW_BIND_QPN),
@@ -133,6 +132,8 @@ impl EntryDecode {
         let (page, below) = (line.root.high_bits(PAGE_BITS), line.root.low_bits(line.root.width() - PAGE_BITS));
         line.is_flat = line.hop_num.none() & line.page_count.any() & page.any() & below.none();
         line.wraps = sum.bit(64) & !line.is_empty;
+        line.is_bound = line.bound_key.any();
+        line.is_bound_window = line.is_window & line.is_bound & !line.is_direct;
         line.last = sum.low_bits(64);
         line.base_page = line.va.bits(63, 12).shift_right_low(shift, 32);
         let within = (line.va.low_bits(OFFSET_BITS) & within).resize(64);

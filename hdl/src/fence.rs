@@ -542,7 +542,8 @@ impl Fence {
         turns.next(is(Step::Drain).repeat(2) & turned);
         let is_stopped = is(Step::Stop) | is(Step::Quiet) | is(Step::Flush);
         let is_starved = was_ambiguous.value & is_long_drain;
-        b.output("pause", (is_stopped | is_starved | is_full[0] | is_full[1]).delay_reset("pause_q"));
+        // Those who admit have registers of their own for it.
+        b.output("pause", is_stopped | is_starved | is_full[0] | is_full[1]);
 
         // Completions go out.
         let out_valid = b.register_reset("out_valid", 1, 0);

@@ -38,13 +38,13 @@
 //! at a cached pointer, else as miss.
 //!
 //! **Latency and throughput.** From `request` or the acceptance of a context lookup to `line_request_valid` 4 cycles,
-//! from `line_valid` to the next `line_request_valid` 1 cycle; an entry is replayed in the cycle of its line; from the
-//! last line to `answer_valid` 5 cycles; if nothing else is in the way. One lookup, one line and one step per cycle. A
+//! from `line_valid` to the next `line_request_valid` 2 cycles; an entry is replayed in the cycle of its line; from the
+//! last line to `answer_valid` 6 cycles; if nothing else is in the way. One lookup, one line and one step per cycle. A
 //! level-0 index at or above `bt_num` costs about 40 cycles more, to that lookup only, if no pointer of it is cached;
 //! such lookups pass the divider one after another.
 //!
 //! **Timing.** The new pipe shifts (1), shifts and masks further beside the reads (2), is told of misses and adds (3). The
-//! landing pipe adds straight off the memories and checks the pointer (0); the verdict shows while the sum is offered (1).
+//! landing pipe adds straight off the memories (0), checks the pointer (1) and offers the sum (2).
 //! Both add the low half of an address; the table port adds the carry to the high half.
 //!
 //! **Reset and flush.** Reset forgets all lookups. After it every BT0 slot is set to "unset" and every geometry to its
@@ -238,7 +238,7 @@ record! {
         /// 1: context lookup. 0: miss.
         is_context: 1,
         /// The lookup ends: the address is the answer of a context lookup, or it has failed. Else the address is to be
-        /// read. Known late in the cycle, as is the next one.
+        /// read.
         is_end: 1,
         has_failed: 1,
         /// Which failure it is: whether it belongs to the landing pipe, and the first and the second one in order.
@@ -294,7 +294,7 @@ record! {
     }
 }
 
-/// What the checks of a pointer come to, in registers.
+/// What the checks of a pointer come to.
 struct Verdict<'a> {
     is_zero: Signal<'a>,
     /// One flag or another is set where the pointer is misaligned.
@@ -505,7 +505,7 @@ impl<'a> Parts<'_, '_, 'a> {
         Sum { low: low.low_bits(LOW_BITS), carry: low.bit(LOW_BITS), high: pointer.high_bits(64 - LOW_BITS) }
     }
 
-    /// The checks of a pointer, one cycle later. Alignment: 4 KiB while the check is on, else what keeps the next read inside
+    /// The checks of a pointer. Alignment: 4 KiB while the check is on, else what keeps the next read inside
     /// a line.
     fn verdict(
         &self,
@@ -513,20 +513,18 @@ impl<'a> Parts<'_, '_, 'a> {
         alignment_check: Signal<'a>,
         is_chunk: Signal<'a>,
         is_context: Signal<'a>,
-        prefix: &str,
     ) -> Verdict<'a> {
         let below_word = pointer.low_bits(BA_ENTRY_BYTES_LOG2).any();
         let below_entry = pointer.bits(MPT_ENTRY_BYTES_LOG2 - 1, BA_ENTRY_BYTES_LOG2).any();
         let below_page = pointer.bits(PAGE_SHIFT_MIN - 1, MPT_ENTRY_BYTES_LOG2).any();
-        let delay = |flag: Signal<'a>, name: &str| flag.delay(&format!("{prefix}_{name}"));
         Verdict {
-            is_zero: delay(pointer.none_wide(), "is_zero"),
+            is_zero: pointer.none_wide(),
             misalignments: [
-                delay(below_word & (alignment_check | !(is_chunk & is_context)), "is_word_misaligned"),
-                delay(below_entry & (alignment_check | (is_chunk & !is_context)), "is_entry_misaligned"),
-                delay(below_page & alignment_check, "is_page_misaligned"),
+                below_word & (alignment_check | !(is_chunk & is_context)),
+                below_entry & (alignment_check | (is_chunk & !is_context)),
+                below_page & alignment_check,
             ],
-            is_whole_page: delay(!(below_word | below_entry | below_page), "is_whole_page"),
+            is_whole_page: !(below_word | below_entry | below_page),
         }
     }
 
@@ -776,7 +774,13 @@ impl<'a> Parts<'_, '_, 'a> {
             bt_num: limits.bt_num.delay("s3_bt_num"),
         };
         memories.undivided.write(new.context, undivided, s3_valid);
-        let verdict = self.verdict(bt0.address, s2_new.alignment_check, s2_hop_num.none(), s2_new.is_context, "s3_bt0");
+        let verdict = self.verdict(bt0.address, s2_new.alignment_check, s2_hop_num.none(), s2_new.is_context);
+        let verdict = Verdict {
+            is_zero: verdict.is_zero.delay("s3_bt0_is_zero"),
+            misalignments: [0, 1, 2]
+                .map(|which: usize| verdict.misalignments[which].delay(&format!("s3_bt0_misalignment_{which}"))),
+            ..verdict
+        };
         let bt0 = delay_record(bt0, "s3_bt0");
         let is_slot_missing = self.is_slot_missing(slot).delay("s3_is_slot_missing");
         let hop_num = hop_num.delay("s3_hop_num");
@@ -820,14 +824,16 @@ impl<'a> Parts<'_, '_, 'a> {
         let goes_on = s3_valid & !needs_division;
         let s4_valid = goes_on.delay_reset("s4_valid");
         let counts = goes_on & !is_out_of_range & hop_num.any();
+        let fails = is_out_of_range | has_bad_base;
         let is_out_of_range = is_out_of_range.delay("s4_is_out_of_range");
         let is_unset = is_unset.delay("s4_is_unset");
-        let has_failed = is_out_of_range | has_bad_base.delay("s4_has_bad_base");
+        let is_end = (fails | has_answer).delay("s4_is_end");
+        let has_failed = fails.delay("s4_has_failed");
         let level = (hop_num - distance).delay("s4_level") & (!has_failed).repeat(2);
         let step = Step {
             context: new.context.delay("s4_context"),
             is_context: new.is_context.delay("s4_is_context"),
-            is_end: has_failed | has_answer.delay("s4_has_answer"),
+            is_end,
             has_failed,
             from_landing: b.flag(false),
             is_first_failure: is_out_of_range,
@@ -903,10 +909,10 @@ impl<'a> Parts<'_, '_, 'a> {
         let has_answer = (line.level.is(1) & plan.is_context).delay("l1_has_answer");
         let context = context.delay("l1_context");
         let distance = line.level.delay("l1_distance");
-        let verdict = self.verdict(line.value, plan.alignment_check, line.level.is(1), plan.is_context, "l1_pointer");
-        let page = line.value.high_bits(POINTER_BITS).delay("l1_page");
+        let pointer = line.value.delay("l1_pointer");
         let pointer_error = line.value_error.delay("l1_pointer_error");
         let plan = delay_record(plan, "l1");
+        let verdict = self.verdict(pointer, plan.alignment_check, distance.is(1), plan.is_context);
         let has_failed = pointer_error | verdict.is_zero | verdict.is_misaligned();
         let level = plan.hop_num - distance;
         let step = Step {
@@ -920,16 +926,20 @@ impl<'a> Parts<'_, '_, 'a> {
             level: pointer_error.mux(level, level + 1),
             distance: distance - 1,
         };
-        let step = (step, delay_record(sum, "l1"));
-
-        // Stage 2: what may be cached.
+        // Stage 2: the step, of which all is known, and what may be cached.
+        let step = (delay_record(step, "l2"), delay_record(delay_record(sum, "l1"), "l2"));
+        let stepped = Stepped { valid: is_step.delay_reset("l2_is_step"), step };
         let is_learned = is_step & !pointer_error & verdict.is_whole_page & !verdict.is_zero;
         let valid = std::array::from_fn(|level| {
             let is_of_level = distance.is(level as u128 + 1);
             (is_learned & is_of_level).delay_reset(&format!("l2_is_for_{}", CACHE_NAMES[level]))
         });
-        let learned = Learned { valid, keys: delay_record(keys, "l2_keys"), pointer: page.delay("l2_pointer") };
-        Landed { stepped: Stepped { valid: is_step, step }, entry, learned }
+        let learned = Learned {
+            valid,
+            keys: delay_record(keys, "l2_keys"),
+            pointer: pointer.high_bits(POINTER_BITS).delay("l2_pointer"),
+        };
+        Landed { stepped, entry, learned }
     }
 
     /// The steps of both pipes: line requests, and ends one cycle later.
@@ -946,7 +956,7 @@ impl<'a> Parts<'_, '_, 'a> {
             b.flag(false),
         );
         let (step, sum) = steps.out;
-        // An end takes its turn like a read, because it shows late that it is none.
+        // An end takes its turn like a read, so that there is one queue for both.
         let ready = b.input("line_request_ready", 1);
         steps.take(ready);
         b.output("line_request_valid", steps.valid);
@@ -1029,7 +1039,7 @@ impl<'a> Parts<'_, '_, 'a> {
         let waited = b.register_reset("waited_cycles", WAIT_BITS, 0);
         let is_long = waited.value.all_set();
         waited.next((waited.value + (!is_long).resize(WAIT_BITS)) & waits.repeat(WAIT_BITS));
-        b.output("gap_wanted", is_long.delay_reset("gap_wanted_q"));
+        b.output("gap_wanted", is_long);
 
         let context = entry.early_valid.mux(entry.early_context, failure.out.context);
         let request = memories.misses.read(context, b.flag(true));

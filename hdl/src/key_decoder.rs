@@ -7,8 +7,8 @@
 //! checks keeps its generation and its time stamp, and is given epochs anew, because another entry has other ones: its
 //! generation still waits for it, and what it finds or brings is of the epochs under which it looks.
 //!
-//! **Handshake.** Channel `request` in, ready/valid; `request_ready` depends on registers, `pause`, `gap_wanted` and
-//! `decoded_valid` only, which are registers where they come from. Channel `decoded` in (replays), valid only: it has the
+//! **Handshake.** Channel `request` in, ready/valid; `request_ready` depends on registers and
+//! `decoded_valid` only; `pause` and `gap_wanted` stop it from the next cycle on. Channel `decoded` in (replays), valid only: it has the
 //! right of way. Channel `again` in (from the checks), valid only: it waits here for a cycle without a replay. Channel
 //! `lookup` out has no ready: nothing behind it stalls. The `early_*` outputs tell what comes on `lookup` in the next cycle,
 //! for the memories that are read meanwhile.
@@ -81,7 +81,9 @@ impl KeyDecoder {
         let split = Credit::new(b, "split_credit", config.admitted_max());
         let hem = Credit::new(b, "hem_credit", config.hem_contexts);
         let gap_wanted = b.input("gap_wanted", 1);
-        let may_admit = (split.available & hem.available & running & !pause & !gap_wanted).named("may_admit");
+        // Whoever stops the admission tells it a cycle ahead, so that one LUT decides it.
+        let is_open = (running & !pause & !gap_wanted).delay_reset("is_open");
+        let may_admit = (split.available & hem.available & is_open).named("may_admit");
         let depth = config.hem_contexts.next_power_of_two();
         let (again_queue, again) = Fifo::new(design, b, "again_queue", depth, Again::widths(config));
         again_queue.push(b.input("again_valid", 1), input_channel(b, "again", Again::widths(config)));
@@ -91,7 +93,7 @@ impl KeyDecoder {
         let request_ready = (may_admit & !replay_valid & !again_valid).named("request_admissible");
         let admit = (request_valid & request_ready).named("admit");
         b.output("request_ready", request_ready);
-        b.output("ready", running);
+        b.output("ready", running.delay_reset("ready_q"));
         b.output("empty", split.full & hem.full);
         split.update(admit, b.input("split_place_freed", 1), b.flag(false));
         hem.update(admit, b.input("entry_found", 1), b.flag(false));

@@ -28,21 +28,21 @@
 //! **Handshake.** Channel `start` in every cycle, meaningful or not, `start_offset` one cycle and channel `walk` two
 //! cycles later. `walk_*`, `line_*`, `result_*` and `fill_*`: valid only, always taken, at most one per cycle; no more
 //! walks may be in flight than there are contexts, and one that takes the place of another may come two cycles after
-//! the other's result. `line_request_*`: valid and ready, but what is offered may change until it is taken, and it is
-//! void where `line_request_cancel` is set. `early_context` tells the context of a line one cycle before it, and
+//! the other's result. `line_request_*`: valid and ready, but what is offered may change until it is taken.
+//! `early_context` tells the context of a line one cycle before it, and
 //! `early_valid` that it may come. `line_*` must answer `line_request_*`, once each, in any order. Results come in any
 //! order. `zero_entry_literal` and `alignment_check` are levels, sampled at each check. `idle` is low from the cycle
 //! after a walk is accepted until two cycles after its result; fills may still follow then. Pulses for counters:
 //! `lower_*` and `upper_*` of the caches, a hit or a miss for every walk that may use the cache and whose table has
 //! that level; `read_issued_<k>` for every read number k that is taken.
 //!
-//! **Latency and throughput.** Start to first read offered: 3 cycles. Line to next read offered: 1 cycle. Line of the leaf to
+//! **Latency and throughput.** Start to first read offered: 3 cycles. Line to next read offered: 2 cycles. Line of the leaf to
 //! result: 1 cycle; to its page on `fill`: 4 cycles. Start to result without a read: 6 cycles. One walk accepted, one
 //! landing, one read, one result and one fill per cycle, all at the same time.
 //!
 //! **Timing.** The first-read pipe shifts the index, reads the caches and counts the pages that follow (0), adds to the
-//! root (1), and selects (2). The landing pipe adds the low half off the memories and checks (0); the carry goes into the
-//! high half of the result or of the read behind registers (1). The fill pipe selects the slot (1), the word (2), adds to
+//! root and checks it (1), and selects (2). The landing pipe adds the low half off the memories (0); the carry goes into the high half,
+//! which is that of the result, and a pointer is checked (1); a read is offered from registers (2). The fill pipe selects the slot (1), the word (2), adds to
 //! the number and checks (3), and joins the checks (`fill_valid`). Results, line requests and `fill_valid` are decoded from
 //! registers.
 //!
@@ -63,8 +63,8 @@
 //! to wanted words; 127 lines wait for theirs to be filled, of further lines the wanted word is filled alone.
 
 use crate::prim::{
-    Builder, Cache, CacheKey, CacheShape, Credit, Design, Fifo, FifoPort, FreeList, Merge, Ram, RamStyle, Record,
-    Signal, concat, delay_record, input_channel, or_all, output_channel, select_one_hot, select_tree,
+    Builder, Cache, CacheKey, CacheShape, Credit, Design, Fifo, FifoPort, FreeList, LateKey, Merge, Ram, RamStyle,
+    Record, Signal, concat, delay_record, input_channel, or_all, output_channel, select_one_hot, select_tree,
 };
 use crate::record;
 use crate::records::{
@@ -179,24 +179,14 @@ record! {
 record! {
     /// A read to be made.
     struct Read(config) {
-        /// There is none: the walk has failed. Known late in the cycle.
-        is_void: 1,
         /// Number within its walk.
         number: READ_BITS,
         /// Context of the walk.
         context: config.walk_context_bits(),
         /// As on the table port: the reads that follow this one.
         level: 2,
-    }
-}
-
-record! {
-    /// An address, all but added up.
-    struct Sum(_config) {
-        low: SUM_LOW_BITS,
-        /// To be added to `high`.
-        carry: 1,
-        high: 64 - SUM_LOW_BITS,
+        /// Of the word.
+        address: 64,
     }
 }
 
@@ -308,7 +298,7 @@ struct Memories<'a> {
 /// A read of a pipe, in the cycle in which it is taken or queued.
 struct Offer<'a> {
     valid: Signal<'a>,
-    read: (Read<Signal<'a>>, Sum<Signal<'a>>),
+    read: Read<Signal<'a>>,
 }
 
 /// What the landing pipe lands where no line comes: a walk without reads, or one that has failed.
@@ -392,15 +382,15 @@ impl Level {
         CacheKey { valid, key, mix: mpt_index.low_bits(set_bits) }
     }
 
-    /// Builds the cache and drives its counters. `entry` is the key of what is filled; `is_walk` tells two cycles after a
-    /// lookup whether it counts.
+    /// Builds the cache and drives its counters. A lookup counts only where the flag beside it is set one cycle later.
+    /// `entry` is the key of what is filled; `is_walk` tells two cycles after a lookup whether that is of a walk.
     #[expect(clippy::too_many_arguments, reason = "a lookup and a fill of a cache, which is built twice")]
     fn build<'a>(
         &self,
         b: &'a Builder<'a>,
         config: &Config,
         flush: Signal<'a>,
-        lookup: CacheKey<'a>,
+        (lookup, s1_counts): (CacheKey<'a>, Signal<'a>),
         to_enter: Signal<'a>,
         entry: TlbFill<Signal<'a>>,
         is_walk: Signal<'a>,
@@ -414,8 +404,13 @@ impl Level {
         let number = entry.virtual_page.low_bits(self.number_bits);
         let fill = self.key(to_enter, number, entry.mpt_index, entry.table_set, entry.epoch);
         let name = self.name;
+        let s1_looks_up = lookup.valid.delay_reset(&format!("{name}_s1_has_level")) & s1_counts;
+        let lookup = LateKey {
+            late_valid: s1_looks_up,
+            set: lookup.set(),
+            late_key: lookup.key.high_bits(shape.key_bits - shape.set_bits()).delay(&format!("{name}_cache_s1_key")),
+        };
         let cache = Cache::compact(b, &format!("{name}_cache"), shape, flush, lookup, fill, entry.page);
-        let s1_looks_up = lookup.valid.delay_reset(&format!("{name}_s1_looks_up"));
         let looks_up = s1_looks_up.delay_reset(&format!("{name}_looks_up"));
         b.output(&format!("{name}_hit"), (is_walk & cache.hit).delay_reset(&format!("{name}_hit_q")));
         b.output(&format!("{name}_miss"), (is_walk & looks_up & !cache.hit).delay_reset(&format!("{name}_miss_q")));
@@ -508,30 +503,24 @@ fn begin<'a>(
     // count - 1 - index, and a carry where that is not negative.
     let following = walk.count.add_wide(!walk.index).named("s0_following");
     let is_inside = following.bit(INDEX_BITS);
-    // Written three times, with what shows late apart from what does not: a LUT behind the carry chain is enough.
-    let is_cacheable = is_inside & !walk.is_context;
+    let s1_is_inside = is_inside.delay("s1_is_inside");
     let lower =
         Level { name: "lower", number_bits: LOWER_BITS, sets: config.mtr_lower_sets, ways: config.mtr_lower_ways };
     let upper =
         Level { name: "upper", number_bits: UPPER_BITS, sets: config.mtr_upper_sets, ways: config.mtr_upper_ways };
-    let has_lower = is_inside & (!walk.is_context & walk.hop.bit(1));
+    let has_lower = !walk.is_context & walk.hop.bit(1);
     let lower_key = lower.key(has_lower, s0_lower_number, walk.mpt_index, walk.table_set, walk.epoch);
-    let lower_cache = lower.build(b, config, flush, lower_key, entry.to_lower, entry.fill, accept);
-    let has_upper = is_inside & (!walk.is_context & walk.hop.is(3));
+    let lower_cache = lower.build(b, config, flush, (lower_key, s1_is_inside), entry.to_lower, entry.fill, accept);
+    let has_upper = !walk.is_context & walk.hop.is(3);
     let upper_key = upper.key(has_upper, s0_upper_number, walk.mpt_index, walk.table_set, walk.epoch);
-    let upper_cache = upper.build(b, config, flush, upper_key, entry.to_upper, entry.fill, accept);
+    let upper_cache = upper.build(b, config, flush, (upper_key, s1_is_inside), entry.to_upper, entry.fill, accept);
     b.output("caches_ready", lower_cache.ready & upper_cache.ready);
 
     let table_mask = concat(&mask_bits).delay("s1_table_mask");
     let lower_number = s0_lower_number.delay("s1_lower_number");
     let upper_number = s0_upper_number.delay("s1_upper_number");
     let following = following.low_bits(INDEX_BITS).delay("s1_following");
-    let is_out_of_range = (walk.check_index & !is_inside).delay("s1_is_out_of_range");
-    let is_cacheable = is_cacheable.delay("s1_is_cacheable");
-    let is_misaligned = walk.root.low_bits(ENTRY_BYTES_LOG2).any().delay("s1_is_misaligned");
-    let is_low_set = walk.root.low_bits(TABLE_BYTES_LOG2_MIN).any().delay("s1_is_low_set");
-    let is_middle_set = walk.root.bits(37, TABLE_BYTES_LOG2_MIN).any().delay("s1_is_middle_set");
-    let is_high_set = walk.root.high_bits(26).any().delay("s1_is_high_set");
+    let checks_index = walk.check_index.delay("s1_checks_index");
     let root = walk.root.delay("s1_root");
     let index = walk.index.delay("s1_index");
     let offset = b.input("start_offset", 64);
@@ -543,8 +532,9 @@ fn begin<'a>(
     // Stage 1: verdict, plan, and the position in the root table. The root is as large as the table needs, so that its
     // position is not cut to a page's worth, and it is not aligned to its size, so that the position is added.
     let refusal = |refusal: Refusal| b.literal(refusal as u128, 2);
-    let is_page_set = is_middle_set | is_high_set;
-    let is_present = is_low_set | is_page_set | zero_entry_literal;
+    let is_out_of_range = checks_index & !s1_is_inside;
+    let is_misaligned = root.low_bits(ENTRY_BYTES_LOG2).any();
+    let is_present = !root.concat(zero_entry_literal).none_wide();
     let present = is_present.mux(refusal(Refusal::None), refusal(Refusal::NotPresent));
     let aligned = is_misaligned.mux(refusal(Refusal::Misaligned), present);
     let verdict = is_out_of_range.mux(refusal(Refusal::Index), aligned).named("s1_refusal");
@@ -561,22 +551,28 @@ fn begin<'a>(
         table_mask,
         hop,
         refusal: verdict,
-        is_cacheable: is_cacheable & verdict.none() & !is_direct,
+        is_cacheable: s1_is_inside & !is_context & !is_direct & !is_misaligned & is_present,
         pages_left: saturated(following.low_bits(WORD_BITS), !following.high_bits(INDEX_BITS - WORD_BITS).none_wide()),
         lower_left: lower_left(following, ba_pg_sz, table_mask),
         upper_left: upper_left(following, ba_pg_sz, table_mask),
         is_far: index.high_bits(INDEX_BITS - WORD_BITS).any(),
     };
-    let needs_no_read = (verdict.any() | is_direct).named("s1_needs_no_read");
+    let is_refused = is_out_of_range | is_misaligned | !is_present;
+    let needs_no_read = (is_refused | is_direct).named("s1_needs_no_read");
 
     let is_one_hop = !hop.bit(1);
     let two_or_three = hop.bit(0).mux(upper_number.resize(LOWER_BITS), lower_number);
     let position = is_one_hop.mux(index, two_or_three.resize(INDEX_BITS));
     let displacement = position.concat(b.literal(0, ENTRY_BYTES_LOG2)).resize(64);
-    let sum = (root + is_direct.mux(offset, displacement)).named("s1_sum");
+    // The carry goes into the high half a cycle later.
+    let addend = is_direct.mux(offset, displacement);
+    let low = root.low_bits(SUM_LOW_BITS).add_wide(addend.low_bits(SUM_LOW_BITS));
+    let s2_carry = low.bit(SUM_LOW_BITS).delay("s2_carry");
+    let s2_low = low.low_bits(SUM_LOW_BITS).delay("s2_low");
+    let s2_high = (root.high_bits(64 - SUM_LOW_BITS) + addend.high_bits(64 - SUM_LOW_BITS)).delay("s2_high");
 
     // Stage 2: it is known whether there is a walk, which is given its context. The deepest table that is known. A cached pointer is aligned to its table, so that nothing is added.
-    let address = sum.delay("s2_address");
+    let address = (s2_high + s2_carry.resize(64 - SUM_LOW_BITS)).concat(s2_low);
     let position_of = |index: Signal<'a>, name| index.delay(name).concat(b.literal(0, ENTRY_BYTES_LOG2)).resize(64);
     let in_lower = position_of(low_index, "s2_low_index");
     let in_upper = position_of(middle_index, "s2_middle_index");
@@ -612,11 +608,9 @@ fn begin<'a>(
     let two_bits = |value: u128| b.literal(value, 2);
     let remaining = is_lower.mux(two_bits(0), is_upper.mux(two_bits(1), reads));
     let number = is_lower.mux(reads, is_upper.mux(two_bits(1), two_bits(0)));
-    let read = Read { is_void: b.flag(false), number, context, level: remaining };
-    let (low, high) = (address.low_bits(SUM_LOW_BITS), address.high_bits(64 - SUM_LOW_BITS));
-    let sum = Sum { low: low.delay("s3_low"), carry: b.flag(false), high: high.delay("s3_high") };
+    let read = Read { number, context, level: remaining, address };
     // Stage 3: the read is offered.
-    Offer { valid: (accept & !needs_no_read).delay_reset("s3_valid"), read: (delay_record(read, "s3"), sum) }
+    Offer { valid: (accept & !needs_no_read).delay_reset("s3_valid"), read: delay_record(read, "s3") }
 }
 
 /// `value >> (times * size)`, with a select of four for two bits of `size` at a time.
@@ -631,7 +625,7 @@ fn shifted<'a>(value: Signal<'a>, size: Signal<'a>, times: u32) -> Signal<'a> {
         let values: Vec<_> = (0..4).map(|number| by(value, (number * times) << low)).collect();
         select_tree(size.bits(low + 1, low), &values)
     };
-    step(step(value, 0), 2)
+    step(step(value, 2), 0)
 }
 
 /// Sum of numbers of two bits without carry, written out because synthesis makes a carry chain of an addition. `hop - 1 -
@@ -706,29 +700,26 @@ fn land<'a>(
     let failure_refusal = failure.out.refusal.delay("l0_refusal");
     let failure_hop = failure.out.hop.delay("l0_hop");
 
-    // Stage 0: the sum, straight off the memories, and the checks of a pointer. To the address of a walk without reads
-    // nothing is added.
-    let value = line_valid.mux(line.value, direct_address);
+    // Stage 0: the sum, straight off the memories, and what is wrong with a leaf. The address of a walk without reads goes
+    // beside it; where there is no line, the resets of the registers make the sum zero.
     let displaced = |index: Signal<'a>| index.concat(b.literal(0, ENTRY_BYTES_LOG2)).resize(SUM_LOW_BITS);
     let (low_index, middle_index) = (displaced(plan.low_index), displaced(plan.middle_index));
     let summands = [offset, low_index, middle_index, middle_index];
-    let summand = select_tree(line.level, &summands) & line_valid.repeat(SUM_LOW_BITS);
-    let low = value.low_bits(SUM_LOW_BITS).add_wide(summand);
-    let sum = Sum {
-        low: low.low_bits(SUM_LOW_BITS).delay("l1_low"),
-        carry: low.bit(SUM_LOW_BITS).delay("l1_carry"),
-        high: value.high_bits(64 - SUM_LOW_BITS).delay("l1_high"),
-    };
-    let is_zero = line.value.none_wide().delay("l1_is_zero");
+    let low = line.value.low_bits(SUM_LOW_BITS).add_wide(select_tree(line.level, &summands));
+    // As a select, of which synthesis makes a reset.
+    let or_zero = |valid: Signal<'a>, part: Signal<'a>| valid.mux(part, b.literal(0, part.width()));
+    let of_line = |part| or_zero(line_valid, part);
+    let carry = of_line(low.bit(SUM_LOW_BITS)).delay("l1_carry");
+    let low = of_line(low.low_bits(SUM_LOW_BITS)).delay("l1_low");
+    let high = of_line(line.value.high_bits(64 - SUM_LOW_BITS)).delay("l1_high");
+    let l1_direct = or_zero(is_direct, direct_address).delay("l1_direct_address");
+    // With the switch in the chain, so that no LUT follows it.
+    let is_absent = line.value.concat(zero_entry_literal).none_wide().delay("l1_is_absent");
     let is_last = line.level.none();
     let is_leaf = (line_valid & is_last).delay_reset("l1_is_leaf");
     let is_pointer = (line_valid & !is_last).delay_reset("l1_is_pointer");
     let is_failed = (line_valid & line.value_error).delay("l1_is_failed");
-    let low_bits = line.value.low_bits(TABLE_BYTES_LOG2_MIN);
-    let is_below_word = low_bits.low_bits(ENTRY_BYTES_LOG2).any().delay("l1_is_below_word");
-    let is_below_page = concat(&[low_bits.bits(11, 9).any(), low_bits.bits(8, 3).any()]).delay("l1_is_below_page");
-    let size_bits = line.value.bits(TABLE_BYTES_LOG2_MIN + TABLE_SIZE_MAX - 1, TABLE_BYTES_LOG2_MIN);
-    let is_size_misaligned = (!is_aligned(size_bits, plan.table_mask)).delay("l1_is_size_misaligned");
+    let pointer = line.value.low_bits(TABLE_BYTES_LOG2_MIN + TABLE_SIZE_MAX).delay("l1_pointer");
     // Remaining reads; the middle level of three is the highest that a line can be of.
     let remaining = line.level.delay("l1_remaining");
     let wanted_word = line.word.delay("l1_wanted_word");
@@ -743,8 +734,10 @@ fn land<'a>(
     let is_first = line.is_first;
 
     // Stage 1: the verdict. What ends at a pointer waits for a cycle without a line, as its end shows late.
-    let is_absent = is_zero & !zero_entry_literal;
-    let is_misaligned = is_below_word | (alignment_check & (is_below_page.any() | is_size_misaligned));
+    let is_below_page = pointer.bits(TABLE_BYTES_LOG2_MIN - 1, ENTRY_BYTES_LOG2).any();
+    let is_size_misaligned = !is_aligned(pointer.high_bits(TABLE_SIZE_MAX), plan.table_mask);
+    let is_misaligned =
+        pointer.low_bits(ENTRY_BYTES_LOG2).any() | (alignment_check & (is_below_page | is_size_misaligned));
     let is_bad = (is_failed | is_absent | is_misaligned).named("is_bad");
     let refusal = |refusal: Refusal| b.literal(refusal as u128, 2);
     let (number, next_number) = (reads_before(plan.hop, !remaining), !reads_before(!plan.hop, remaining));
@@ -767,7 +760,8 @@ fn land<'a>(
     let leaf_is_good = is_leaf & !is_failed & !is_absent;
     let is_ok = (leaf_is_good | (is_direct & plan.refusal.none())).named("result_is_ok");
     let hop = (is_failure.repeat(2) & failure_hop) | ((is_leaf & !leaf_is_good).repeat(2) & number);
-    let address = (sum.high + sum.carry.resize(64 - SUM_LOW_BITS)).concat(sum.low);
+    let high = (high | l1_direct.high_bits(64 - SUM_LOW_BITS)) + carry.resize(64 - SUM_LOW_BITS);
+    let address = high.concat(low | l1_direct.low_bits(SUM_LOW_BITS));
     let result = WalkResult {
         is_context: origin.is_context,
         tag: origin.tag,
@@ -789,6 +783,8 @@ fn land<'a>(
     let is_done = (is_leaf | is_direct | is_failure).named("is_done");
     b.output("result_valid", is_done);
     b.output("result_is_found", leaf_is_good);
+    b.output("result_is_ok", is_ok);
+    b.output("result_found_address", address);
     output_channel(b, "result", result);
 
     let words = [line.data_0, line.data_1, line.data_2, line.data_3];
@@ -833,10 +829,12 @@ fn land<'a>(
         remaining: is_pointer.repeat(2) & remaining,
         errors,
     };
-    let read = Read { is_void: is_bad, number: next_number, context, level: remaining - 1 };
+    // Stage 2: the read is offered, of which all is known then.
+    let read = Read { number: next_number, context, level: remaining - 1, address };
+    let next_read = Offer { valid: (is_pointer & !is_bad).delay_reset("l2_valid"), read: delay_record(read, "l2") };
     let valid = (is_leaf | is_pointer).named("has_landed");
     Landing {
-        next_read: Offer { valid: is_pointer, read: (read, sum) },
+        next_read,
         failed: is_pointer & is_bad,
         failure: new_failure,
         is_done,
@@ -954,26 +952,25 @@ fn issue<'a>(
         b,
         "reads",
         config.walk_contexts,
-        (Read::widths(config), Sum::widths(config)),
+        Read::widths(config),
         (next.valid, next.read),
         (first.valid, first.read),
         is_starving,
     );
-    let (read, sum) = reads.out;
+    let read = reads.out;
     let ready = b.input("line_request_ready", 1);
     reads.take(ready);
     b.output("line_request_valid", reads.valid);
-    b.output("line_request_cancel", read.is_void);
     let request = LineRequest {
         context: read.context.resize(line_context_bits(config)),
         level: read.level,
-        word: sum.low.bits(5, 3),
-        low: sum.low.high_bits(LINE_LOW_BITS),
-        carry: sum.carry,
-        high: sum.high,
+        word: read.address.bits(5, 3),
+        low: read.address.bits(SUM_LOW_BITS - 1, SUM_LOW_BITS - LINE_LOW_BITS),
+        carry: b.flag(false),
+        high: read.address.high_bits(64 - SUM_LOW_BITS),
     };
     output_channel(b, "line_request", request);
-    let is_taken = (reads.valid & ready & !read.is_void).delay_reset("is_taken");
+    let is_taken = (reads.valid & ready).delay_reset("is_taken");
     let number = read.number.delay("taken_number");
     for read in 0..3u32 {
         b.output(&format!("read_issued_{read}"), is_taken & number.is(read.into()));

@@ -12,7 +12,7 @@
 //! `response_valid`, if nothing waits and, of a walk, no piece comes; else three; one from a segment; one beat per cycle.
 //!
 //! **Timing.** A hit's page is selected and its offset added in front of this block; then come the four-way select and the
-//! classification, and the register of the port.
+//! register of the port. Statuses are classified beside the choice.
 //!
 //! **Reset and flush.** Reset drops all beats.
 //!
@@ -61,6 +61,18 @@ crate::record! {
     }
 }
 
+crate::record! {
+    /// What a status means at the port.
+    struct Outcome(_config) {
+        /// See the response port.
+        wire_class: WIRE_CLASS_BITS,
+        /// See the response port.
+        table: 3,
+        /// The status names a table.
+        names_a_table: 1,
+    }
+}
+
 /// log2 of the cycles that a walked response waits for one in which no hit can come.
 const LATE_LOG2: u32 = 5;
 /// log2 of the cycles after which it takes its turn.
@@ -91,6 +103,26 @@ pub fn failed_table<'a>(status: Signal<'a>) -> (Signal<'a>, Signal<'a>) {
     let is_mtr = is_one_of(&|s| s.names_a_table() && s.severity() == Severity::Operation);
     let table = is_mtr.mux(b.literal(TABLE_CODE_MTR.into(), 3), b.literal(Table::Mpt.code().into(), 3));
     (names, names.repeat(3) & table)
+}
+
+/// Classifies a status: each bit is a function of the status and of the side.
+fn classified<'a>(status: Signal<'a>, is_remote: Signal<'a>) -> Outcome<Signal<'a>> {
+    let b = status.builder();
+    let code = status.low_bits(USED_STATUS_BITS);
+    let at_least = |severity: Severity| code.ge(b.literal(first_of(severity), USED_STATUS_BITS));
+    let class = |severity: Severity| {
+        let [remote, local] = [true, false].map(|is_remote| severity.wire_class(is_remote) as u128);
+        is_remote.mux(b.literal(remote, WIRE_CLASS_BITS), b.literal(local, WIRE_CLASS_BITS))
+    };
+    let wire_class = at_least(Severity::Operation).mux(
+        class(Severity::Operation),
+        at_least(Severity::Protection).mux(
+            class(Severity::Protection),
+            at_least(Severity::Request).mux(class(Severity::Request), class(Severity::Success)),
+        ),
+    );
+    let (names_a_table, table) = failed_table(status);
+    Outcome { wire_class, table, names_a_table }
 }
 
 /// The block.
@@ -126,8 +158,10 @@ impl ResponsePort {
             va: looked_up.va,
             admission: looked_up.admission,
         };
-        let (hit_queue, hit) = Fifo::new(design, b, "hits", config.response_depth, Beat::widths(config));
-        let (walk_queue, walk) = Fifo::new(design, b, "walks", config.response_depth, Beat::widths(config));
+        // Statuses are classified where they come in, beside the choice of the source.
+        let single = (Beat::widths(config), Outcome::widths(config));
+        let (hit_queue, hit) = Fifo::new(design, b, "hits", config.response_depth, single);
+        let (walk_queue, walk) = Fifo::new(design, b, "walks", config.response_depth, single);
         let walk_valid = result_valid & !result.is_context & !result.is_split;
         let walked = Beat {
             tag: result.tag,
@@ -136,7 +170,7 @@ impl ResponsePort {
             status: result.status,
             hop: result.hop,
             address: result.address,
-            length: result.status.none().repeat(32) & result.length,
+            length: b.input("result_is_ok", 1).repeat(32) & result.length,
             mpt_index: result.mpt_index,
             va: result.va,
             admission: result.admission,
@@ -151,7 +185,7 @@ impl ResponsePort {
             is_remote: of_piece(direct.is_remote, walked.is_remote),
             status: direct.status & looked_up_valid.repeat(STATUS_BITS),
             hop: direct.hop & looked_up_valid.repeat(2),
-            address: of_piece(direct.address, walked.address),
+            address: of_piece(direct.address, b.input("result_found_address", 64)),
             length: of_piece(direct.length, result.length),
             admission: of_piece(direct.admission, walked.admission),
             ..direct
@@ -200,9 +234,9 @@ impl ResponsePort {
         walk_had_turn.next_if(take & !takes_segment, takes_walk);
         let may_pass = (is_free & !any & !locked.value).named("may_pass");
         let passes = ((direct_valid | is_found) & may_pass).named("passes");
-        hit_queue.push(direct_valid & !may_pass, direct);
+        hit_queue.push(direct_valid & !may_pass, (direct, classified(direct.status, direct.is_remote)));
         let walk_pushes = walk_valid & !(is_found & may_pass);
-        walk_queue.push(walk_pushes, walked);
+        walk_queue.push(walk_pushes, (walked, classified(walked.status, walked.is_remote)));
         let waits = b.register_reset("walk_waits", URGENT_LOG2 + 1, 0);
         let is_long_wait = waits.value.bit(URGENT_LOG2);
         let counted = waits.value + (!is_long_wait).resize(URGENT_LOG2 + 1);
@@ -236,35 +270,28 @@ impl ResponsePort {
             last: b.flag(true),
             admission: beat.admission,
         };
-        let sources = [of_single(hit.out), of_single(walk.out), segment, of_single(passing)].map(Record::list);
+        let (hit_beat, hit_outcome) = hit.out;
+        let (walk_beat, walk_outcome) = walk.out;
+        let sources = [
+            (of_single(hit_beat), hit_outcome),
+            (of_single(walk_beat), walk_outcome),
+            (segment, classified(segment.status, segment.is_remote)),
+            (of_single(passing), classified(passing.status, passing.is_remote)),
+        ]
+        .map(Record::list);
         let mut position = 0;
-        let beat = segment.map(&mut |_, _| {
+        let (beat, outcome) = (segment, hit_outcome).map(&mut |_, _| {
             let fields = [0, 1, 2, 3].map(|source: usize| sources[source][position].1);
             position += 1;
             select_tree(number, &fields)
         });
 
-        // Classify. Each bit is a function of the status and of the side.
-        let code = beat.status.low_bits(USED_STATUS_BITS);
-        let at_least = |severity: Severity| code.ge(b.literal(first_of(severity), USED_STATUS_BITS));
-        let class = |severity: Severity| {
-            let [remote, local] = [true, false].map(|is_remote| severity.wire_class(is_remote) as u128);
-            beat.is_remote.mux(b.literal(remote, WIRE_CLASS_BITS), b.literal(local, WIRE_CLASS_BITS))
-        };
-        let wire_class = at_least(Severity::Operation).mux(
-            class(Severity::Operation),
-            at_least(Severity::Protection).mux(
-                class(Severity::Protection),
-                at_least(Severity::Request).mux(class(Severity::Request), class(Severity::Success)),
-            ),
-        );
-        let (names_a_table, table) = failed_table(beat.status);
         let response = Response {
             tag: beat.tag,
             function: beat.function,
             status: beat.status,
-            wire_class,
-            table,
+            wire_class: outcome.wire_class,
+            table: outcome.table,
             hop: beat.hop,
             segment: beat.segment,
             first: beat.first,
@@ -276,7 +303,7 @@ impl ResponsePort {
         out_valid.next(!is_free | any | passes);
         let out_index = beat.mpt_index.hold("out_index", is_free);
         let out_va = beat.va.hold("out_va", is_free);
-        let out_names = names_a_table.hold("out_names_a_table", is_free);
+        let out_names = outcome.names_a_table.hold("out_names_a_table", is_free);
         let out_admission = beat.admission.hold("out_admission", is_free);
 
         b.output("response_valid", out_valid.value);

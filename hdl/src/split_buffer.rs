@@ -306,7 +306,7 @@ impl SplitBuffer {
         // One stage before the memories are read, so that the last piece's word is seen by its own event.
         let e0_valid = event_valid.delay_reset("e0_valid");
         let e0_context = event_context.delay("e0_context");
-        let e0_is_error = (take_walk & result.status.any()).delay("e0_is_error");
+        let e0_is_error = (take_walk & !b.input("result_is_ok", 1)).delay("e0_is_error");
         let e1_valid = e0_valid.delay_reset("e1_valid");
         let e1_context = e0_context.delay("e1_context");
         let e1_is_error = e0_is_error.delay("e1_is_error");

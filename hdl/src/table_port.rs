@@ -12,8 +12,7 @@
 //!
 //! **Handshake.** `hem_request_*`, `walk_request_*`: valid and ready; the clients alternate while both offer.
 //! `generation` is a level: a line is shared by requests that found it the same. What a client offers may change until
-//! it is taken. `cancel_hem_request` and `cancel_walk_request` make void what is taken of that client in that cycle;
-//! they may come late in the cycle. `early_context` is the context of the line of the next cycle, whichever client's it
+//! it is taken. `cancel_hem_request` makes void what is taken of that client in that cycle. `early_context` is the context of the line of the next cycle, whichever client's it
 //! is; `early_hem_line` and `early_walk_line` are set a cycle before every line of that client, and at times before
 //! another line or none. `hem_line_valid`, `walk_line_valid` with the shared payload `line_*`: no ready, because a
 //! context has at most one request in flight and room for its answer; at most one of both per cycle; the payload is
@@ -315,7 +314,7 @@ impl TablePort {
         // s1: comparison and decision.
         let generation = b.input("generation", 1).delay("s1_generation");
         let asks_hem = hem_valid & !b.input("cancel_hem_request", 1);
-        let is_asked = ready & is_walk.mux(!b.input("cancel_walk_request", 1), asks_hem);
+        let is_asked = ready & (is_walk | asks_hem);
         let s1_valid = (retry_valid.value | is_asked).delay_reset("s1_valid");
         // While no read is open and nothing is on its way there is nothing to compare with: the read is offered at once.
         let s2_issued = b.register_reset("s2_issued", 1, 0);

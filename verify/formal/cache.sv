@@ -20,20 +20,24 @@
     wire [F_PART_BITS:0] f_part_0 = @CACHE@_parts_0[f_set];
     wire [F_PART_BITS:0] f_part_1 = @CACHE@_parts_1[f_set];
 
-    // What fills compare of a key.
-    reg [F_PART_BITS - 1:0] f_folded;
+    // What fills compare of the keys of both stages.
+    reg [F_PART_BITS - 1:0] f_fold_read, f_fold_fill;
     integer f_bit;
     always @* begin
-        f_folded = 0;
-        for (f_bit = 0; f_bit < F_KEY_BITS; f_bit = f_bit + 1)
-            f_folded[f_bit % F_PART_BITS] = f_folded[f_bit % F_PART_BITS] ^ @CACHE@_f2_key[f_bit];
+        f_fold_read = 0;
+        f_fold_fill = 0;
+        for (f_bit = 0; f_bit < F_KEY_BITS; f_bit = f_bit + 1) begin
+            f_fold_read[f_bit % F_PART_BITS] = f_fold_read[f_bit % F_PART_BITS] ^ @CACHE@_f1_key[f_bit];
+            f_fold_fill[f_bit % F_PART_BITS] = f_fold_fill[f_bit % F_PART_BITS] ^ @CACHE@_f2_key[f_bit];
+        end
     end
 
     always @* if (f_started) begin
         ways_differ: assert (!f_is_clean || !(f_part_0[0] && f_part_0 == f_part_1));
         fill_differs: assert (!(@CACHE@_f2_valid && @CACHE@_f2_set == f_set && f_is_clean)
             || (@CACHE@_f2_way ? f_part_0 : f_part_1) != {@CACHE@_f2_part, 1'b1});
-        part_of_fill: assert (!@CACHE@_f2_valid || @CACHE@_f2_part == f_folded);
+        part_of_read: assert (!@CACHE@_f1_valid || @CACHE@_f1_part == f_fold_read);
+        part_of_fill: assert (!@CACHE@_f2_valid || @CACHE@_f2_part == f_fold_fill);
         fill_read: assert (!(@CACHE@_f1_valid && @CACHE@_f1_set == f_set && !f_busy)
             || (@CACHE@_parts_0_@FILLS@ == f_part_0 && @CACHE@_parts_1_@FILLS@ == f_part_1));
         scrub_drops_fills: assert (!f_busy || ((@CACHE@_scrub_count == 0 || !@CACHE@_f1_valid)

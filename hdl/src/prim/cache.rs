@@ -15,7 +15,7 @@ use super::builder::Builder;
 use super::plru::Plru;
 use super::ram::{Ram, RamStyle};
 use super::scrub::scrub;
-use super::signal::{Signal, or_all, select_by_number};
+use super::signal::{Signal, concat, or_all, select_by_number};
 
 /// Most bits of a key that a fill compares.
 const FILL_COMPARES_BITS: u32 = 17;
@@ -73,7 +73,9 @@ pub struct CacheKey<'a> {
 }
 
 impl<'a> CacheKey<'a> {
-    fn set(&self) -> Signal<'a> {
+    /// The set number.
+    #[must_use]
+    pub fn set(&self) -> Signal<'a> {
         self.key.low_bits(self.mix.width()) ^ self.mix
     }
 }
@@ -203,7 +205,7 @@ impl<'a> Cache<'a> {
         name: &str,
         shape: CacheShape,
         flush: Signal<'a>,
-        lookup: CacheKey<'a>,
+        lookup: LateKey<'a>,
         fill: CacheKey<'a>,
         fill_value: Signal<'a>,
     ) -> Self {
@@ -225,20 +227,21 @@ impl<'a> Cache<'a> {
         let line_number = |set: Signal<'a>, way: Signal<'a>| if ways == 1 { set } else { set.concat(way) };
 
         // Cycle 0: read the parts. Cycle 1: compare them, read the way. Cycle 2: compare the whole key.
-        let set = lookup.set().named(&named("set"));
+        let LateKey { late_valid, set, late_key: s1_key } = lookup;
+        let set = set.named(&named("set"));
         let found: Vec<_> = parts.iter().map(|memory| memory.read(set, always)).collect();
-        let s1_key = lookup.key.high_bits(tag_bits).delay(&named("s1_key"));
         let s1_set = set.delay(&named("s1_set"));
-        let s1_asked = lookup.valid.delay_reset(&named("s1_asked"));
-        let s1_valid = (s1_asked & !clean.busy.delay(&named("s1_busy"))).named(&named("s1_valid"));
+        let s1_valid = (late_valid & !clean.busy.delay(&named("s1_busy"))).named(&named("s1_valid"));
         let s1_part = always.concat(fold(s1_key, part_bits));
         let s1_matches: Vec<_> = found.iter().map(|tag| tag.is_valid.concat(tag.key).eq_wide(s1_part)).collect();
         let s1_way = first_set(&s1_matches, way_bits).named(&named("s1_way"));
         let line = memory.read(line_number(s1_set, s1_way), always);
         let counts = s1_valid & !clean.busy;
-        let s2_found = (counts & or_all(&s1_matches)).delay_reset(&named("s2_found"));
+        let s2_found = or_all(&s1_matches).delay(&named("s2_found"));
+        let s2_counts = counts.delay_reset(&named("s2_counts"));
         let s2_key = s1_key.delay(&named("s2_key"));
-        let hit = s2_found.concat(line.key).eq_wide(always.concat(s2_key)).named(&named("hit"));
+        let found = concat(&[s2_counts, s2_found, line.key]);
+        let hit = found.eq_wide(concat(&[always, always, s2_key])).named(&named("hit"));
         let s3_hit = hit.delay_reset(&named("s3_hit"));
         let s3_set = s1_set.delay(&named("s2_set")).delay(&named("s3_set"));
         let s3_way = s1_way.delay(&named("s2_way")).delay(&named("s3_way"));
@@ -301,12 +304,15 @@ impl<'a> Fill<'a> {
         let fill_set = fill.set().named(&named("fill_set"));
         let held: Vec<_> = parts.iter().map(|memory| memory.read(fill_set, always)).collect();
         let victim = replacement.victim(fill_set);
-        let f1_valid = b.register_reset(&named("f1_valid"), 1, 0);
+        // In two registers, because either comes late.
+        let f1_fits = b.register_reset(&named("f1_fits"), 1, 0);
+        let f1_valid = (fill.valid.delay_reset(&named("f1_asked")) & f1_fits.value).named(&named("f1_valid"));
         // With a reset, so that no shift registers are made of the stages, which cost LUTs.
-        let f1_key = fill.key.high_bits(tag_bits).delay_reset(&named("f1_key"));
+        let key = fill.key.high_bits(tag_bits);
+        let f1_key = key.delay_reset(&named("f1_key"));
         let f1_value = fill_value.delay_reset(&named("f1_value"));
         let f1_set = fill_set.delay(&named("f1_set"));
-        let f1_part = fold(f1_key, part_bits);
+        let f1_part = fold(key, part_bits).delay(&named("f1_part"));
         let f1_wanted = always.concat(f1_part);
         let f1_matches: Vec<_> = held.iter().map(|tag| tag.is_valid.concat(tag.key).eq_wide(f1_wanted)).collect();
         let f1_is_held = or_all(&f1_matches);
@@ -314,13 +320,13 @@ impl<'a> Fill<'a> {
         let victims: Vec<_> = held.iter().map(|tag| tag.is_valid).collect();
         let f2_is_held = f1_is_held.delay(&named("f2_is_held"));
         let f2_evicts = select_by_number(&victims, victim).delay(&named("f2_evicts"));
-        let f2_valid = f1_valid.value.delay_reset(&named("f2_valid"));
+        let f2_valid = f1_valid.delay_reset(&named("f2_valid"));
         let f2_key = f1_key.delay(&named("f2_key"));
         let f2_value = f1_value.delay(&named("f2_value"));
         let f2_set = f1_set.delay(&named("f2_set"));
         let f2_way = f1_way.delay(&named("f2_way"));
-        let clashes = (f1_valid.value & f1_set.eq_wide(fill_set)) | (f2_valid & f2_set.eq_wide(fill_set));
-        f1_valid.next(fill.valid & !clashes & !is_busy);
+        let clashes = (f1_valid & f1_set.eq_wide(fill_set)) | (f2_valid & f2_set.eq_wide(fill_set));
+        f1_fits.next(!clashes & !is_busy);
         let writes = (0..shape.ways)
             .map(|way| (f2_valid & f2_way.is(way.into())).named(&format!("{name}_write_{way}")))
             .collect();

@@ -164,10 +164,10 @@ fn other_geometry_is_a_command_that_is_busy_until_its_fence() -> Result<(), Erro
         run(&mut engine, CREATE_MPT, 8, BUFFER)?;
         let hops = |number: u32| [0, 0, 0, number << 8, 0, 0];
         let code = Opcode::ConfigureBtAttribute as u16;
+        let fences = engine.counter(CounterName::Invalidations)?;
         assert!(engine.start_command(code, 0, &hops(2))?, "the write is answered at once");
         assert!(!engine.start_command(code, 0, &hops(0))?, "a command is under way");
         assert!(!start(&mut engine, DESTROY_MPT, 9, 0)?, "a command is under way");
-        let fences = engine.counter(CounterName::Invalidations)?;
         assert_eq!(end(&mut engine)?, (Some(CommandStatus::Ok), 8), "status and token are of mailbox commands");
         assert_eq!(engine.counter(CounterName::Invalidations)? - fences, 1, "it is fenced");
         assert!(start(&mut engine, QUERY_MPT, 10, BUFFER)?);

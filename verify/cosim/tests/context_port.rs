@@ -92,8 +92,9 @@ struct Rig {
     map: Vec<u64>,
     /// Page shift - 12 for a page size field of 0, per table set.
     page_shift_bases: Vec<u64>,
-    /// Chance in 100 of each cycle that admission is paused.
+    /// Chance in 100 of each cycle that admission is paused, from the next one on.
     pause_percent: u32,
+    was_paused: bool,
     /// Cycles from a lookup or walk to its answer.
     answer_cycles: std::ops::Range<u64>,
     is_holding: bool,
@@ -148,6 +149,7 @@ impl Rig {
             page_shift_bases: vec![0; bases.len()],
             bases,
             pause_percent: 0,
+            was_paused: false,
             answer_cycles: 0..1,
             is_holding: false,
             sent: VecDeque::new(),
@@ -355,7 +357,8 @@ impl Rig {
             self.admitted.insert(tag, (generation, hem_epoch));
             assert_eq!(self.bench.model().get(self.accepted_generation), generation);
         }
-        assert!(!(is_accepted && is_paused), "a request was accepted during a pause");
+        let was_paused = std::mem::replace(&mut self.was_paused, is_paused);
+        assert!(!(is_accepted && was_paused), "a request was accepted during a pause");
         while let Some(lookup) = self.bench[self.lookups].pop() {
             self.check_lookup(&lookup.beat)?;
         }
@@ -569,6 +572,7 @@ fn an_event_is_offered_until_it_is_taken() -> Result<(), Error> {
 fn nothing_is_accepted_during_a_pause() -> Result<(), Error> {
     let mut rig = Rig::new(DESIGNS[0], 22, NO_STALLS)?;
     rig.pause_percent = 100;
+    rig.cycle()?;
     let before = rig.accepted_requests;
     for _ in 0..20 {
         rig.push_random()?;

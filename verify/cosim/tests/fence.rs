@@ -169,6 +169,7 @@ struct Rig {
     completions: u64,
     flips: u64,
     last_generation: u64,
+    was_paused: bool,
     /// Cycles of acceptance and first offer of the completion of every invalidation.
     times: Vec<(u64, u64)>,
 }
@@ -268,6 +269,7 @@ impl Rig {
             completions: 0,
             flips: 0,
             last_generation: 0,
+            was_paused: false,
             times: Vec::new(),
             bench,
         };
@@ -295,7 +297,7 @@ impl Rig {
         self.forbidden_hem.clear();
         self.pending.clear();
         self.caches_busy_cycles = 0;
-        self.last_generation = 0;
+        (self.last_generation, self.was_paused) = (0, false);
         self.drive_nothing();
         self.bench.reset(2)?;
         let invalidate = self.invalidate;
@@ -492,7 +494,9 @@ impl Rig {
         let cycle = self.bench.cycles();
         let chances = self.chances;
         self.see();
-        let is_paused = self.get(self.ports.pause) == 1;
+        // Those who admit have a register for it.
+        let pause = self.get(self.ports.pause) == 1;
+        let is_paused = std::mem::replace(&mut self.was_paused, pause);
         self.paused_cycles += u64::from(is_paused);
         self.strays_seen += self.get(self.ports.stray_done);
         let generation = self.get(self.ports.generation);

@@ -25,7 +25,7 @@ const DEFAULT: &Dut = &dut::HEM_LOOKUP_DEFAULT;
 /// Cycles from the acceptance of a lookup to its first line request.
 const FIRST_REQUEST_CYCLES: u64 = 4;
 /// Cycles from a line to the next request.
-const NEXT_REQUEST_CYCLES: u64 = 1;
+const NEXT_REQUEST_CYCLES: u64 = 2;
 /// Bits of a packed epoch below those of the HEM pointers.
 const ENTRY_EPOCH_BITS: u32 = 37;
 /// Cycles from a request to the word that it has missed.
@@ -34,7 +34,7 @@ const MISS_CYCLES: usize = 3;
 const REQUESTS_PER_GAP: u64 = 16;
 const GAP_CYCLES: u64 = 4;
 /// Cycles from the line of a chunk pointer to the answer.
-const ANSWER_CYCLES: u64 = 5;
+const ANSWER_CYCLES: u64 = 6;
 /// The divider is busy for at least so long with one lookup whose slots hold 64 objects.
 const DIVISION_CYCLES: u64 = 27;
 /// Cycles from a write to the first lookup that is sure to see it.

@@ -111,6 +111,8 @@ struct Rig {
     write: Option<(u32, u32)>,
     is_paused: bool,
     is_gap_wanted: bool,
+    /// One of them was set in the cycle before.
+    was_stopped: bool,
     split: Credit,
     hem: Credit,
     replay: Option<Beat>,
@@ -161,6 +163,7 @@ impl Rig {
             write: None,
             is_paused: false,
             is_gap_wanted: false,
+            was_stopped: false,
             split: Credit::new(config.admitted_max()),
             hem: Credit::new(config.hem_contexts),
             replay: None,
@@ -209,15 +212,14 @@ impl Rig {
         self.hem = Credit::new(self.hem.places);
         (self.request, self.replay, self.again, self.write) = (None, None, None, None);
         self.again_queue.clear();
-        self.is_paused = false;
-        self.is_gap_wanted = false;
+        (self.is_paused, self.is_gap_wanted, self.was_stopped) = (false, false, false);
         self.pipe.clear();
         for input in [self.pause, self.gap_wanted, self.split_freed, self.entry_found] {
             self.bench.model_mut().set(input, 0);
         }
         self.offer_request()?;
         let functions = self.functions();
-        for cycle in 0..=functions {
+        for cycle in 0..=functions + 1 {
             // Writes are lost while the map is scrubbed.
             let model = self.bench.model_mut();
             model.set(self.map_write[0], (cycle < functions).into());
@@ -324,7 +326,7 @@ impl Rig {
 
         let state = (self.split.free, self.hem.free, self.is_paused);
         let has_places = self.split.is_available && self.hem.is_available;
-        let is_stopped = self.is_paused || self.is_gap_wanted;
+        let is_stopped = std::mem::replace(&mut self.was_stopped, self.is_paused || self.is_gap_wanted);
         // Two cycles through the queue.
         let is_again = self.again_queue.front().is_some_and(|(from, _)| *from <= cycle);
         let is_admissible = has_places && !is_stopped && self.replay.is_none() && !is_again;
@@ -622,11 +624,12 @@ fn admission_stops_when_places_are_used_up() -> Result<(), Error> {
 }
 
 #[test]
-fn pause_stops_new_requests_at_once_and_no_replay() -> Result<(), Error> {
+fn pause_stops_new_requests_from_the_next_cycle_on_and_no_replay() -> Result<(), Error> {
     DESIGNS.into_iter().try_for_each(|design| {
         let mut rig = Rig::new(design, 5)?;
         let (requests, replays) = (rig.requests_admitted, rig.replays_admitted);
         (rig.is_paused, rig.is_gap_wanted) = [(true, false), (false, true)][rig.random.random_range(0..2)];
+        rig.idle(1)?;
         rig.offer_request()?;
         for _ in 0..20 {
             rig.free()?;
@@ -635,6 +638,8 @@ fn pause_stops_new_requests_at_once_and_no_replay() -> Result<(), Error> {
         }
         assert_eq!((rig.requests_admitted - requests, rig.replays_admitted - replays), (0, 20));
         (rig.is_paused, rig.is_gap_wanted) = (false, false);
+        rig.idle(1)?;
+        assert_eq!(rig.requests_admitted - requests, 0);
         rig.idle(1)?;
         assert_eq!(rig.requests_admitted - requests, 1);
         rig.settle()

@@ -201,6 +201,11 @@ impl Rig {
             beat.set("is_context", 0)?;
             let is_found = status == Status::Ok && self.random.random_range(0..100) < self.found_percent;
             beat.set("is_found", is_found.into())?;
+            beat.set("is_ok", u128::from(status == Status::Ok))?;
+            // Where nothing is found it is not looked at.
+            if is_found {
+                beat.set("found_address", beat.get("address")?)?;
+            }
         }
         if status != Status::Ok {
             beat.set("address", 0)?;

@@ -417,6 +417,7 @@ impl Rig {
                 ("split_context", sending.context.into()),
                 ("split_slot", slot.into()),
                 ("status", piece.status.code().into()),
+                ("is_ok", u128::from(piece.status == Status::Ok)),
                 ("hop", piece.hop.into()),
                 ("address", piece.address.into()),
                 ("va", piece.va.into()),

@@ -1,5 +1,7 @@
 //! Which bins of the coverage something falls into.
 
+use std::collections::BTreeSet;
+
 use keywalk_contract::coverage::GroupName;
 use keywalk_contract::hem::TABLE_CODE_MTR;
 use keywalk_contract::op::ATOMIC_BYTES;
@@ -312,16 +314,33 @@ fn merging(coverage: &mut Coverage, chapter: &Chapter, answer: &Answer, beats: &
         1..0x8000_0000 => "some",
         _ => "none",
     };
-    let starts: Vec<u64> = beats.iter().map(|beat| beat.pa).collect();
-    let is_start = |piece: &Segment| starts.contains(&piece.pa);
-    for pair in answer.pieces.windows(2) {
-        let fate = match (follows(&pair[0], &pair[1]), is_start(&pair[1])) {
+    for fate in fates(&answer.pieces, beats.iter().map(|beat| beat.length)) {
+        coverage.hit(GroupName::Merge, &[limit, fate]);
+    }
+}
+
+/// What became of each page but the first, from the lengths of the segments.
+fn fates(pages: &[Segment], segments: impl Iterator<Item = u32>) -> Vec<&'static str> {
+    // By their places in the request: another page may have the same address.
+    let starts: BTreeSet<u64> = offsets(segments).collect();
+    let places = offsets(pages.iter().map(|page| page.length_bytes)).skip(1);
+    let pairs = pages.windows(2).zip(places);
+    pairs
+        .map(|(pair, place)| match (follows(&pair[0], &pair[1]), starts.contains(&place)) {
             (false, _) => "apart",
             (true, true) => "limited",
             (true, false) => "joined",
-        };
-        coverage.hit(GroupName::Merge, &[limit, fate]);
-    }
+        })
+        .collect()
+}
+
+/// Where each part begins.
+fn offsets(lengths: impl Iterator<Item = u32>) -> impl Iterator<Item = u64> {
+    lengths.scan(0, |end, length| {
+        let start = *end;
+        *end += u64::from(length);
+        Some(start)
+    })
 }
 
 /// An answer of the context port.
@@ -346,5 +365,21 @@ pub(super) fn context(
         ContextQuery::Walk { hop, .. } => {
             coverage.hit(GroupName::BufferWalk, &[status, digit(hop), digit(response.hop)]);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_are_told_apart_by_their_places_and_not_by_their_addresses() {
+        let page = |pa| Segment { pa, length_bytes: 0x1000 };
+        // The last page is the second one once more, and begins a segment.
+        let pages = [page(0x1000), page(0x2000), page(0x2000)];
+        assert_eq!(fates(&pages, [0x2000, 0x1000].into_iter()), ["joined", "apart"]);
+        let pages = [page(0x1000), page(0x2000), page(0x3000)];
+        assert_eq!(fates(&pages, [0x2000, 0x1000].into_iter()), ["joined", "limited"]);
+        assert_eq!(fates(&pages, [0x3000].into_iter()), ["joined", "joined"]);
     }
 }

@@ -32,7 +32,8 @@ pub struct LineRequests {
     is_ready: bool,
     ready: Input,
     valid: Output,
-    cancel: Output,
+    /// Of a block that makes void what it offers.
+    cancel: Option<Output>,
     fields: [Output; 6],
     taken: VecDeque<LineRequest>,
 }
@@ -46,7 +47,7 @@ impl LineRequests {
         let names = ["context", "level", "word", "low", "carry", "high"];
         let fields = names.map(field).into_iter().collect::<Result<Vec<_>, _>>()?;
         let fields = fields.try_into().expect("as many as there are names");
-        let (ready, valid, cancel) = (model.input("line_request_ready")?, field("valid")?, field("cancel")?);
+        let (ready, valid, cancel) = (model.input("line_request_ready")?, field("valid")?, field("cancel").ok());
         let (is_ready, taken) = (false, VecDeque::new());
         Ok(bench.add(Self { blocked_percent, random, is_ready, ready, valid, cancel, fields, taken }))
     }
@@ -64,7 +65,8 @@ impl Component for LineRequests {
     }
 
     fn sample(&mut self, model: &Model) -> Result<(), Error> {
-        if self.is_ready && model.get(self.valid) == 1 && model.get(self.cancel) == 0 {
+        let is_void = self.cancel.is_some_and(|cancel| model.get(cancel) == 1);
+        if self.is_ready && model.get(self.valid) == 1 && !is_void {
             let cycle = model.cycles();
             let [context, level, word, low, carry, high] = self.fields.map(|field| model.get(field));
             let line = ((high + carry) << LINE_LOW_BITS | low) & ((1 << LINE_BITS) - 1);
