@@ -215,14 +215,20 @@ impl ResponsePort {
             is_segment & !(hit_counts & segment_had_turn.value),
         );
         let any = walk_goes.mux(!is_locked | is_segment, hit_counts | is_segment).named("any");
-        let number_1 = walk_goes.mux(
-            is_locked | segment_goes_first,
-            !(hit_counts | is_segment) | (is_segment & !(hit_counts & segment_had_turn.value)),
-        );
         let single_goes = !is_locked & !segment_goes_first;
-        let number_0 =
-            walk_goes.mux((is_locked & !is_segment) | (single_goes & !hit_goes_first), !(hit_counts | is_segment));
-        let number = number_1.concat(number_0).named("choice");
+        let is_nobody = !(hit_counts | is_segment | is_locked);
+        // What shows while a response waits for its next segment does not matter.
+        let choice = |waiting: Signal<'a>| {
+            let number_1 = walk_goes.mux(
+                is_segment & (is_locked | !segment_had_turn.value),
+                is_nobody | (is_segment & !(hit_counts & segment_had_turn.value)),
+            );
+            let number_0 = walk_goes.mux(single_goes & !hit_goes_first, is_nobody);
+            (number_1 | waiting).concat(number_0 | waiting)
+        };
+        // Two that differ, so that synthesis does not make one signal of them, which would have too many loads.
+        let number = choice(is_locked & !is_segment).named("choice");
+        let other_number = choice(b.flag(false)).named("other_choice");
         let takes = [
             is_free & single_goes & is_hit & walk_goes.mux(walk_had_turn.value, b.flag(true)),
             is_free & single_goes & walk_goes & !hit_goes_first,
@@ -280,10 +286,10 @@ impl ResponsePort {
         ]
         .map(Record::list);
         let mut position = 0;
-        let (beat, outcome) = (segment, hit_outcome).map(&mut |_, _| {
+        let (beat, outcome) = (segment, hit_outcome).map(&mut |name, _| {
             let fields = [0, 1, 2, 3].map(|source: usize| sources[source][position].1);
             position += 1;
-            select_tree(number, &fields)
+            select_tree(if ["va", "mpt_index", "length"].contains(&name) { other_number } else { number }, &fields)
         });
 
         let response = Response {
